@@ -1,0 +1,132 @@
+//! What inspection reports about a name.
+
+use alloc::{string::String, vec::Vec};
+use core::time::Duration;
+
+use crate::{FencingToken, Mode, Owner};
+
+/// Who holds a name and who waits for it, at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Status {
+    /// The name, as the store has it: untrusted text.
+    pub name: String,
+    /// Those that hold it; empty when it is free.
+    pub holders: Vec<Holder>,
+    /// Those that wait, in the order of the queue.
+    pub waiters: Vec<Waiting>,
+}
+
+impl Status {
+    /// The status of `name`.
+    #[must_use]
+    pub const fn new(name: String, holders: Vec<Holder>, waiters: Vec<Waiting>) -> Self {
+        Self {
+            name,
+            holders,
+            waiters,
+        }
+    }
+
+    /// Whether nobody holds the name.
+    #[must_use]
+    pub const fn is_free(&self) -> bool {
+        self.holders.is_empty()
+    }
+}
+
+/// One that holds a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holder {
+    /// What kind of entry this is.
+    pub kind: HolderKind,
+    /// The owner as the store has it: untrusted text, and the value to name when forcing a release.
+    pub value: String,
+    /// How it is held.
+    pub mode: Mode,
+    /// Under which fencing token; foreign holders have none.
+    pub token: Option<FencingToken>,
+    /// When the entry ends if nothing happens; `None` when it never does.
+    pub remaining: Option<Duration>,
+    /// For how long it has been held, where the store knows.
+    pub held_for: Option<Duration>,
+}
+
+impl Holder {
+    /// A holder of this product.
+    #[must_use]
+    pub fn new(owner: &Owner, mode: Mode, token: FencingToken, remaining: Duration) -> Self {
+        Self {
+            kind: HolderKind::Held,
+            value: owner.as_str().into(),
+            mode,
+            token: Some(token),
+            remaining: Some(remaining),
+            held_for: None,
+        }
+    }
+
+    /// An entry that another program wrote.
+    #[must_use]
+    pub const fn foreign(kind: HolderKind, value: String, remaining: Option<Duration>) -> Self {
+        Self {
+            kind,
+            value,
+            mode: Mode::Exclusive,
+            token: None,
+            remaining,
+            held_for: None,
+        }
+    }
+
+    /// The owner, when the entry is one of this product.
+    #[must_use]
+    pub fn owner(&self) -> Option<Owner> {
+        match self.kind {
+            HolderKind::Held | HolderKind::Kept => Owner::parse(&self.value).ok(),
+            HolderKind::Foreign | HolderKind::WrongType => None,
+        }
+    }
+}
+
+/// What kind of entry holds a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HolderKind {
+    /// A lease of this product.
+    Held,
+    /// A lease that was released and whose minimum hold still runs.
+    Kept,
+    /// A value of another program that uses the same name as a lock.
+    Foreign,
+    /// Something that is no lock: a key of another type.
+    WrongType,
+}
+
+/// One that waits for a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Waiting {
+    /// The owner as the store has it: untrusted text.
+    pub value: String,
+    /// How it wants to hold.
+    pub mode: Mode,
+    /// The ticket that orders the queue.
+    pub ticket: u64,
+    /// How long it counts as alive when it is not heard from.
+    pub alive_for: Duration,
+}
+
+impl Waiting {
+    /// A waiter.
+    #[must_use]
+    pub fn new(owner: &Owner, mode: Mode, ticket: u64, alive_for: Duration) -> Self {
+        Self {
+            value: owner.as_str().into(),
+            mode,
+            ticket,
+            alive_for,
+        }
+    }
+}

@@ -1,0 +1,41 @@
+/// What a store can do and what it promises, as data.
+///
+/// Tests, documents and errors read this: a case that a store cannot do must be answered
+/// `Unsupported`, and the tables in `docs/` are generated from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Capabilities {
+    /// The store's name in documents and errors, for example `file`.
+    pub name: &'static str,
+    /// Readers and permits, not only exclusive holders.
+    pub shared: bool,
+    /// Waiters are served first come, first served.
+    pub fair: bool,
+    /// A release hands the lock to the next waiter itself and tells it.
+    pub hand_off: bool,
+    /// A lease can outlive the process that took it.
+    pub detach: bool,
+    /// A minimum hold outlives the release and the process.
+    pub min_hold: bool,
+    /// A holder whose process is gone is noticed at once, not after its TTL.
+    pub notices_death: bool,
+    /// Works across machines.
+    pub networked: bool,
+}
+
+impl Capabilities {
+    /// A store called `name` that can do nothing beyond exclusive locks.
+    #[must_use]
+    pub const fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            shared: false,
+            fair: false,
+            hand_off: false,
+            detach: false,
+            min_hold: false,
+            notices_death: false,
+            networked: false,
+        }
+    }
+}

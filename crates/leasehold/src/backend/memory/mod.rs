@@ -1,0 +1,1 @@
+//! The reference store: everything in memory, on a clock that tests can move.
