@@ -1,1 +1,440 @@
-//! The client’s side of one lease.
+//! The client's side of one lease: held, suspect, lost, released.
+//!
+//! ```text
+//!            renewal failed            renewed
+//!   Held ───────────────────► Suspect ─────────► Held
+//!    │  deadline, or the store says so   │
+//!    └──────────────► Lost ◄─────────────┘            Held, Suspect ──release──► Released
+//! ```
+//!
+//! Lost and Released are final. A deadline moves only on a good answer that arrives before the old
+//! deadline, and it is counted from before that renewal was sent.
+
+use core::{fmt, time::Duration};
+
+use crate::{
+    Instant, Renewed, Ttl,
+    backoff::jittered,
+    validity::{self, Drift},
+};
+
+/// Whether and for how long a lease is renewed in the background.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Renew {
+    /// Until it is released or lost.
+    #[default]
+    UntilReleased,
+    /// Until this long after the grant; then the lease ends.
+    AtMost(Duration),
+    /// Not at all: the lease lasts one TTL, or what `extend` makes of it.
+    Never,
+}
+
+/// Why a lease ended before it was released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Loss {
+    /// Its deadline passed without a renewal having succeeded, or its cap was reached.
+    Expired,
+    /// The store no longer has it: deleted, evicted, or forgotten in a failover.
+    Missing,
+    /// An operator ended it by force.
+    Revoked,
+    /// The session it hung on is over.
+    SessionEnded,
+    /// Another holds the lock.
+    Taken,
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Expired => "its deadline passed without a successful renewal",
+            Self::Missing => "the store no longer has it",
+            Self::Revoked => "it was released by force",
+            Self::SessionEnded => "the session with the store ended",
+            Self::Taken => "another holds the lock",
+        })
+    }
+}
+
+/// Where a lease stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum State {
+    /// The holder may claim the lock.
+    Held,
+    /// The holder may claim the lock, but the last renewal failed and the deadline still runs.
+    Suspect {
+        /// When the first renewal that failed was sent.
+        since: Instant,
+    },
+    /// The holder may no longer claim the lock.
+    Lost(Loss),
+    /// The holder gave the lock up.
+    Released,
+}
+
+impl State {
+    /// Whether the holder may claim the lock.
+    #[must_use]
+    pub const fn is_held(self) -> bool {
+        matches!(self, Self::Held | Self::Suspect { .. })
+    }
+}
+
+/// What a renewal came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::exhaustive_enums)] // the two ways a call can end
+pub enum Outcome {
+    /// The store answered.
+    Answered(Renewed),
+    /// No answer, or a refusal that says nothing about the lease: maybe lost, so the deadline
+    /// stays.
+    Failed,
+}
+
+/// One lease, by the holder's clock.
+#[derive(Clone, Debug)]
+pub struct Lease {
+    ttl: Ttl,
+    drift: Drift,
+    deadline: Instant,
+    /// Where [`Renew::AtMost`] ends the lease.
+    cap: Instant,
+    state: State,
+    /// When the next renewal is due; none while one is under way, or when none are wanted.
+    due: Option<Instant>,
+    renews: bool,
+}
+
+impl Lease {
+    /// The lease that was granted to an attempt sent at `sent`, `dice` being random bits.
+    #[must_use]
+    pub fn granted(sent: Instant, ttl: Ttl, drift: Drift, renew: Renew, dice: u64) -> Self {
+        let cap = match renew {
+            Renew::AtMost(span) => sent.after(span),
+            Renew::UntilReleased | Renew::Never => Instant::MAX,
+        };
+        let mut lease = Self {
+            ttl,
+            drift,
+            deadline: validity::deadline(sent, ttl, drift).min(cap),
+            cap,
+            state: State::Held,
+            due: None,
+            renews: renew != Renew::Never,
+        };
+        lease.plan(sent.after(jittered(ttl.get() / 3, dice)));
+        lease
+    }
+
+    /// The TTL in effect.
+    #[must_use]
+    pub const fn ttl(&self) -> Ttl {
+        self.ttl
+    }
+
+    /// The instant at which validity ends.
+    #[must_use]
+    pub const fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// Where the lease stands at `now`. Asking is what notices a deadline: no timer is needed.
+    pub fn observe(&mut self, now: Instant) -> State {
+        if self.state.is_held() && now >= self.deadline {
+            self.lose(Loss::Expired);
+        }
+        self.state
+    }
+
+    /// When something is to be done: a renewal is due or the deadline passes. None once it is over.
+    #[must_use]
+    pub fn wake_at(&self) -> Option<Instant> {
+        self.state
+            .is_held()
+            .then(|| self.due.map_or(self.deadline, |due| due.min(self.deadline)))
+    }
+
+    /// Starts the renewal that is due at `now`, if one is, and says what TTL to ask for.
+    ///
+    /// None is due while another is under way: each is answered or failed first.
+    pub fn begin_renewal(&mut self, now: Instant) -> Option<Ttl> {
+        if !self.observe(now).is_held() || self.due.is_none_or(|due| due > now) {
+            return None;
+        }
+        self.due = None;
+        // The store need not keep the lease for longer than the cap lets the holder claim it.
+        Some(self.ttl.min(Ttl::clamped(self.cap - now)))
+    }
+
+    /// How long a renewal may take before it counts as failed: always less than what is left.
+    #[must_use]
+    pub fn renewal_limit(&self, now: Instant) -> Duration {
+        const SHORTEST: Duration = Duration::from_millis(50);
+        const LONGEST: Duration = Duration::from_secs(2);
+        (self.ttl.get() / 4)
+            .clamp(SHORTEST, LONGEST)
+            .min(self.deadline - now)
+    }
+
+    /// Takes in how a renewal ended that was sent at `sent`, and plans the next.
+    pub fn renewed(&mut self, now: Instant, sent: Instant, outcome: Outcome, dice: u64) -> State {
+        if !self.observe(now).is_held() {
+            return self.state;
+        }
+        match outcome {
+            Outcome::Answered(Renewed::Renewed(ttl)) => {
+                self.prolong(sent, ttl);
+                self.state = State::Held;
+                self.plan(sent.after(jittered(self.ttl.get() / 3, dice)).max(now));
+            }
+            Outcome::Answered(Renewed::NotOurs) => self.lose(Loss::Taken),
+            Outcome::Answered(Renewed::Missing) => self.lose(Loss::Missing),
+            Outcome::Failed => {
+                if self.state == State::Held {
+                    self.state = State::Suspect { since: sent };
+                }
+                let pause = (self.ttl.get() / 20).max(Duration::from_millis(20));
+                self.plan(now.after(jittered(pause, dice)));
+            }
+        }
+        self.state
+    }
+
+    /// Takes in how an extension ended that the holder asked for, beside the planned renewals.
+    pub fn extended(&mut self, now: Instant, sent: Instant, answer: Renewed) -> State {
+        if !self.observe(now).is_held() {
+            return self.state;
+        }
+        match answer {
+            Renewed::Renewed(ttl) => self.prolong(sent, ttl),
+            Renewed::NotOurs => self.lose(Loss::Taken),
+            Renewed::Missing => self.lose(Loss::Missing),
+        }
+        self.state
+    }
+
+    /// Makes a renewal due at once: the connection was lost and what the store has is to be seen.
+    pub fn verify(&mut self, now: Instant) {
+        if self.due.is_some() {
+            self.plan(now);
+        }
+    }
+
+    /// Ends the lease: the store said so.
+    pub const fn lose(&mut self, loss: Loss) {
+        if self.state.is_held() {
+            self.state = State::Lost(loss);
+            self.due = None;
+        }
+    }
+
+    /// Ends the lease: the holder gives it up. No renewal starts afterwards. Answers where it
+    /// stood.
+    pub fn release(&mut self, now: Instant) -> State {
+        let before = self.observe(now);
+        if before.is_held() {
+            self.state = State::Released;
+            self.due = None;
+        }
+        before
+    }
+
+    fn prolong(&mut self, sent: Instant, ttl: Ttl) {
+        let fresh = validity::deadline(sent, ttl, self.drift).min(self.cap);
+        self.deadline = self.deadline.max(fresh);
+    }
+
+    fn plan(&mut self, due: Instant) {
+        let due = due.min(self.deadline);
+        self.due = (self.renews && due < self.cap).then_some(due);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    const SENT: Instant = Instant::from_nanos(1_000_000_000_000);
+
+    fn ttl(millis: u64) -> Ttl {
+        Ttl::from_millis(millis).expect("in range")
+    }
+
+    fn at(millis: u64) -> Instant {
+        SENT.after(Duration::from_millis(millis))
+    }
+
+    fn lease(renew: Renew) -> Lease {
+        Lease::granted(SENT, ttl(3_000), Drift::DEFAULT, renew, 0)
+    }
+
+    #[test]
+    fn the_deadline_counts_from_before_the_attempt_was_sent() {
+        let mut lease = lease(Renew::Never);
+        assert_eq!(lease.deadline(), at(2_968));
+        assert_eq!(lease.observe(at(2_967)), State::Held);
+        assert_eq!(lease.observe(at(2_968)), State::Lost(Loss::Expired));
+    }
+
+    #[test]
+    fn b08_a_failed_renewal_is_tried_again_within_the_deadline() {
+        let mut lease = lease(Renew::UntilReleased);
+        let due = lease.wake_at().expect("held");
+        assert!(due <= at(1_100));
+        assert_eq!(lease.begin_renewal(at(0)), None);
+        assert_eq!(lease.begin_renewal(due), Some(ttl(3_000)));
+        assert_eq!(lease.begin_renewal(due), None, "one at a time");
+        let failed_at = due.after(Duration::from_millis(300));
+        assert_eq!(
+            lease.renewed(failed_at, due, Outcome::Failed, 0),
+            State::Suspect { since: due }
+        );
+        let retry = lease.wake_at().expect("still held");
+        assert!(
+            retry - failed_at <= Duration::from_millis(165),
+            "soon, not at the next tick"
+        );
+        assert!(lease.begin_renewal(retry).is_some());
+        let good = Outcome::Answered(Renewed::Renewed(ttl(3_000)));
+        assert_eq!(lease.renewed(retry, retry, good, 0), State::Held);
+        assert_eq!(
+            lease.deadline(),
+            validity::deadline(retry, ttl(3_000), Drift::DEFAULT)
+        );
+    }
+
+    #[test]
+    fn b02_an_answer_after_the_deadline_brings_nothing_back() {
+        let mut lease = lease(Renew::UntilReleased);
+        let due = lease.wake_at().expect("held");
+        lease.begin_renewal(due);
+        let good = Outcome::Answered(Renewed::Renewed(ttl(3_000)));
+        assert_eq!(
+            lease.renewed(at(2_968), due, good, 0),
+            State::Lost(Loss::Expired)
+        );
+        assert_eq!(lease.wake_at(), None);
+        lease.lose(Loss::Revoked);
+        assert_eq!(
+            lease.observe(at(9_000)),
+            State::Lost(Loss::Expired),
+            "the first reason stands"
+        );
+    }
+
+    #[test]
+    fn b09_nothing_is_renewed_after_a_release() {
+        let mut lease = lease(Renew::UntilReleased);
+        assert_eq!(lease.release(at(1)), State::Held);
+        assert_eq!(lease.begin_renewal(at(2_000)), None);
+        assert_eq!(
+            lease.renewed(at(2_000), at(0), Outcome::Answered(Renewed::NotOurs), 0),
+            State::Released,
+            "not ours after the release is no loss"
+        );
+        assert_eq!(lease.release(at(3)), State::Released);
+    }
+
+    #[test]
+    fn a_cap_ends_the_lease_and_is_not_asked_beyond() {
+        let mut lease = lease(Renew::AtMost(Duration::from_millis(3_500)));
+        let due = lease.wake_at().expect("held");
+        let asked = lease.begin_renewal(due).expect("due");
+        assert!(due.after(asked.get()) <= at(3_500).after(Duration::from_millis(1)));
+        lease.renewed(due, due, Outcome::Answered(Renewed::Renewed(asked)), 0);
+        assert!(lease.deadline() <= at(3_500));
+        assert_eq!(lease.observe(at(3_500)), State::Lost(Loss::Expired));
+    }
+
+    #[test]
+    fn an_extension_never_shortens() {
+        let mut lease = lease(Renew::Never);
+        lease.extended(at(100), at(50), Renewed::Renewed(ttl(1_000)));
+        assert_eq!(lease.deadline(), at(2_968));
+        lease.extended(at(100), at(50), Renewed::Renewed(ttl(10_000)));
+        assert_eq!(lease.deadline(), at(50 + 9_898));
+    }
+
+    #[derive(Clone, Debug)]
+    enum Event {
+        Pass(u64),
+        Begin,
+        Answer(u8),
+        Extend(u64, u8),
+        Verify,
+        Release,
+    }
+
+    fn event() -> impl Strategy<Value = Event> {
+        prop_oneof![
+            prop_oneof![0..5_000_u64, Just(u64::MAX / 2_000_000)].prop_map(Event::Pass),
+            Just(Event::Begin),
+            (0..4_u8).prop_map(Event::Answer),
+            (100..86_400_000_u64, 0..3_u8).prop_map(|(ttl, answer)| Event::Extend(ttl, answer)),
+            Just(Event::Verify),
+            Just(Event::Release),
+        ]
+    }
+
+    fn answer(kind: u8, ttl: Ttl) -> Outcome {
+        match kind {
+            0 => Outcome::Answered(Renewed::Renewed(ttl)),
+            1 => Outcome::Answered(Renewed::NotOurs),
+            2 => Outcome::Answered(Renewed::Missing),
+            _ => Outcome::Failed,
+        }
+    }
+
+    proptest! {
+        /// Every order of events, with clocks that stand still or leap.
+        #[test]
+        fn the_end_is_final_and_validity_is_earned(
+            millis in 100_u64..=86_400_000, events in proptest::collection::vec(event(), 0..60), dice: u64,
+        ) {
+            let ttl = ttl(millis);
+            let mut lease = Lease::granted(SENT, ttl, Drift::DEFAULT, Renew::UntilReleased, dice);
+            let (mut now, mut under_way) = (SENT, None);
+            let mut earned: Vec<Instant> = std::vec![lease.deadline()];
+            let mut over = None;
+            for event in events {
+                match event {
+                    Event::Pass(millis) => now = now.after(Duration::from_millis(millis)),
+                    Event::Begin => if let Some(asked) = lease.begin_renewal(now) {
+                        prop_assert!(under_way.is_none(), "two renewals at once");
+                        prop_assert!(over.is_none(), "renewed after the end");
+                        under_way = Some((now, asked));
+                    },
+                    Event::Answer(kind) => if let Some((sent, asked)) = under_way.take() {
+                        earned.push(validity::deadline(sent, asked, Drift::DEFAULT));
+                        lease.renewed(now, sent, answer(kind, asked), dice);
+                    },
+                    Event::Extend(millis, kind) => {
+                        let asked = Ttl::from_millis(millis).expect("in range");
+                        earned.push(validity::deadline(now, asked, Drift::DEFAULT));
+                        if let Outcome::Answered(answer) = answer(kind, asked) {
+                            lease.extended(now, now, answer);
+                        }
+                    }
+                    Event::Verify => lease.verify(now),
+                    Event::Release => { lease.release(now); }
+                }
+                let state = lease.observe(now);
+                prop_assert!(earned.contains(&lease.deadline()), "a deadline nobody answered for");
+                prop_assert!(!state.is_held() || now < lease.deadline());
+                prop_assert!(over.is_none_or(|end| end == state), "the end is final");
+                if state.is_held() {
+                    let wake = lease.wake_at().expect("a held lease has something to wait for");
+                    prop_assert!(wake <= lease.deadline());
+                } else {
+                    over = Some(state);
+                }
+            }
+        }
+    }
+}
