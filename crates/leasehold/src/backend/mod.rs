@@ -143,6 +143,8 @@ pub const EVENT_BUFFER: usize = 4096;
 pub enum Event {
     /// A waiter was granted the lock by another's release.
     Granted {
+        /// The lock.
+        name: Name,
         /// The waiter.
         owner: Owner,
         /// Its fencing token.
