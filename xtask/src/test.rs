@@ -1,0 +1,101 @@
+//! Everything that must hold, from a fresh clone: servers, build, rules, tests.
+
+use std::{
+    io::{BufRead, BufReader},
+    process::Stdio,
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{
+    generate, servers, tidy,
+    workspace::{cargo, run as run_command, shown},
+};
+
+/// Runs the fast tier, or with `deep` the long one; ends with a line `N passed, N failed`.
+pub(crate) fn run(deep: bool) -> Result<()> {
+    servers::install()?;
+    // Tests start the command and examples are documents: all of it must be there.
+    run_command(cargo().args(["build", "--workspace", "--all-targets"]))?;
+    generate::run(true)?;
+    tidy::run(false)?;
+    let (tally, ended_well) = tests(deep)?;
+    println!(
+        "{} passed, {} failed, {} skipped",
+        tally.passed, tally.failed, tally.skipped
+    );
+    if tally.failed > 0 || !ended_well {
+        bail!("tests failed");
+    }
+    Ok(())
+}
+
+/// Runs cargo's tests, showing what they print as they print it.
+fn tests(deep: bool) -> Result<(Tally, bool)> {
+    let mut command = cargo();
+    command
+        .args(["test", "--workspace", "--no-fail-fast"])
+        .stdout(Stdio::piped());
+    if deep {
+        command.env("LEASEHOLD_DEEP", "1");
+    }
+    println!("$ {}", shown(&command));
+    let mut child = command.spawn().context("cannot start cargo")?;
+    let mut tally = Tally::default();
+    let output = child.stdout.take().context("cargo's output is piped")?;
+    for line in BufReader::new(output).split(b'\n') {
+        let line = line?;
+        let line = String::from_utf8_lossy(&line);
+        println!("{line}");
+        tally.count(&line);
+    }
+    Ok((tally, child.wait()?.success()))
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Tally {
+    passed: u64,
+    failed: u64,
+    skipped: u64,
+}
+
+impl Tally {
+    /// Adds what a line like `test result: ok. 3 passed; 0 failed; 1 ignored; …` says.
+    fn count(&mut self, line: &str) {
+        let Some((_, counts)) = line.split_once("test result: ") else {
+            return;
+        };
+        let words: Vec<&str> = counts.split_whitespace().collect();
+        let before = |word: &str| {
+            let at = words
+                .iter()
+                .position(|other| other.trim_end_matches(';') == word);
+            let number = at.and_then(|at| words.get(at.checked_sub(1)?)?.parse::<u64>().ok());
+            number.unwrap_or(0)
+        };
+        self.passed += before("passed");
+        self.failed += before("failed");
+        self.skipped += before("ignored");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_added_up() {
+        let mut tally = Tally::default();
+        tally.count("running 4 tests");
+        tally.count("test result: ok. 4 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out");
+        tally.count("test result: FAILED. 2 passed; 3 failed; 0 ignored; 0 measured");
+        assert_eq!(
+            tally,
+            Tally {
+                passed: 6,
+                failed: 3,
+                skipped: 1
+            }
+        );
+    }
+}
