@@ -61,7 +61,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pauses_stay_between_base_and_cap(base in 1_u64..1000, factor in 1_u64..100, dice: Vec<u64>) {
+        fn pauses_stay_between_base_and_cap(
+            base in 1_u64..1000, factor in 1_u64..100, dice: Vec<u64>,
+        ) {
             let (base, cap) = (Duration::from_millis(base), Duration::from_millis(base * factor));
             let mut backoff = Backoff::new(base, cap);
             for roll in dice {

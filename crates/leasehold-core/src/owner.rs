@@ -232,7 +232,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_put_in_comes_out(random: u128, client: u64, host in ".{0,80}", pid: u32, label in ".{0,50}") {
+        fn what_was_put_in_comes_out(
+            random: u128, client: u64, host in ".{0,80}", pid: u32, label in ".{0,50}",
+        ) {
             let client = ClientId::new(client);
             let label = Label::new(label).expect("short enough");
             let owner = Owner::new(random, &client, &host, pid, &label);

@@ -82,9 +82,13 @@ mod tests {
     proptest! {
         #[test]
         fn b07_never_longer_than_the_ttl_less_what_passed_less_the_allowance(
-            sent: u64, millis in 100_u64..=86_400_000, rate in 0_u32..=1000, step in 0_u64..100_000_000,
+            sent: u64,
+            millis in 100_u64..=86_400_000,
+            rate in 0_u32..=1000,
+            step in 0_u64..100_000_000,
         ) {
-            let (sent, ttl) = (Instant::from_nanos(sent), Ttl::from_millis(millis).expect("in range"));
+            let sent = Instant::from_nanos(sent);
+            let ttl = Ttl::from_millis(millis).expect("in range");
             let drift = Drift::new(rate).with_forward_step(Duration::from_millis(step));
             let deadline = deadline(sent, ttl, drift);
             prop_assert!(deadline >= sent);

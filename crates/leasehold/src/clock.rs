@@ -119,6 +119,7 @@ impl Clock {
     }
 }
 
+#[allow(clippy::disallowed_methods)]
 fn boot_time() -> Instant {
     #[cfg(target_os = "linux")]
     const ID: ClockId = ClockId::Boottime;
