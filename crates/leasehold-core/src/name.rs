@@ -1,5 +1,5 @@
 use alloc::{string::String, sync::Arc};
-use core::fmt;
+use core::{borrow::Borrow, fmt};
 
 /// The name of the resource a lock protects: 1 to 512 bytes of UTF-8 without control characters.
 ///
@@ -35,6 +35,12 @@ impl Name {
 
 impl AsRef<str> for Name {
     fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for Name {
+    fn borrow(&self) -> &str {
         &self.0
     }
 }
