@@ -166,7 +166,7 @@ impl Acquisition {
     }
 
     /// A push: the lock was granted to attempt number `seq` under `token`.
-    pub fn pushed(&mut self, now: Instant, token: FencingToken, seq: u32) -> Next {
+    pub fn pushed(&self, now: Instant, token: FencingToken, seq: u32) -> Next {
         let ttl = self.terms.ttl;
         let sent = self
             .sent

@@ -158,11 +158,13 @@ impl Lease {
             .then(|| self.due.map_or(self.deadline, |due| due.min(self.deadline)))
     }
 
-    /// Starts the renewal that is due at `now`, if one is, and says what TTL to ask for.
+    /// Starts the renewal that is due at `now`, or so soon that it may share a batch with one that
+    /// is, and says what TTL to ask for.
     ///
     /// None is due while another is under way: each is answered or failed first.
     pub fn begin_renewal(&mut self, now: Instant) -> Option<Ttl> {
-        if !self.observe(now).is_held() || self.due.is_none_or(|due| due > now) {
+        let soon = now.after(self.ttl.get() / 30);
+        if !self.observe(now).is_held() || self.due.is_none_or(|due| due > soon) {
             return None;
         }
         self.due = None;

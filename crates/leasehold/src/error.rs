@@ -1,6 +1,6 @@
 use std::{error::Error as StdError, fmt, sync::Arc, time::Duration};
 
-use leasehold_core::{Holder, LabelError, ModeError, NameError, TtlError};
+use leasehold_core::{Holder, LabelError, ModeError, NameError, TtlError, lease::Loss};
 
 use crate::backend::{Failure, Sent};
 
@@ -45,6 +45,7 @@ struct Inner {
     hint: Option<String>,
     lock_name: Option<String>,
     holder: Option<Holder>,
+    loss: Option<Loss>,
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
@@ -56,6 +57,7 @@ impl Error {
             hint: None,
             lock_name: None,
             holder: None,
+            loss: None,
             source: None,
         }))
     }
@@ -74,13 +76,13 @@ impl Error {
         self
     }
 
-    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
-        self.0.hint = Some(hint.into());
+    pub(crate) fn with_loss(mut self, loss: Loss) -> Self {
+        self.0.loss = Some(loss);
         self
     }
 
-    pub(crate) fn with_source(mut self, source: Arc<dyn StdError + Send + Sync>) -> Self {
-        self.0.source = Some(source);
+    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.0.hint = Some(hint.into());
         self
     }
 
@@ -109,6 +111,12 @@ impl Error {
     #[must_use]
     pub fn lock_name(&self) -> Option<&str> {
         self.0.lock_name.as_deref()
+    }
+
+    /// Why the lease ended, for [`ErrorKind::Lost`].
+    #[must_use]
+    pub fn loss(&self) -> Option<Loss> {
+        self.0.loss
     }
 
     /// Who held the lock, where that is known.

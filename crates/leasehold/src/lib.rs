@@ -1,9 +1,58 @@
-//! Distributed locks one can reason about.
+//! Distributed locks one can reason about: a guard that waits its turn, renews itself, knows when
+//! it is lost, and carries a fencing token for the times it finds out too late.
+//!
+//! ```
+//! # async fn charge(_: leasehold::FencingToken) -> Result<(), leasehold::Error> { Ok(()) }
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use leasehold::Client;
+//!
+//! let client = Client::connect("memory:").await?; // or file:, redis://…
+//! let guard = client.lock("invoices/42").acquire().await?;
+//! tokio::select! {
+//!     done = charge(guard.fencing_token()) => done?, // the resource refuses stale fencing tokens
+//!     loss = guard.lost() => eprintln!("stopped: {loss:?}"),
+//! }
+//! guard.release().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What a guard promises
+//!
+//! A [`Guard`] exists only while the lock is held, and [`Guard::check`] says so by the holder's own
+//! clock, without asking anyone: *up to the deadline the store gives the lock to nobody else*. That
+//! holds for bounded clock rates, a store that kept its data, and an operator who forced nothing.
+//! Nothing can promise that the process is not stopped between a check and what it does next: for
+//! that, pass the [`FencingToken`] to the resource and let it refuse smaller ones.
+//!
+//! # Where to start
+//!
+//! [`Client`] connects, [`Lock`] acquires, [`Guard`] holds. [`backend`] has the stores and what
+//! each promises, and the trait for a store of your own.
 
 pub mod backend;
 pub mod clock;
 pub mod random;
 
+mod builder;
+mod client;
+mod connect;
+mod driver;
 mod error;
+mod guard;
+mod lease;
+mod lock;
 
+pub use builder::ClientBuilder;
+pub use client::Client;
 pub use error::{Error, ErrorKind, Result};
+pub use guard::Guard;
+pub use lease::Lease;
+pub use leasehold_core::{
+    FencingToken, Holder, HolderKind, Instant, Mode, Name, Owner, Status, Ttl, Waiting,
+    lease::{Loss, Renew},
+    validity::Drift,
+};
+pub use lock::{Lock, RunError};
+pub use tokio_util::sync::CancellationToken;

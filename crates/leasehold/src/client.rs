@@ -1,0 +1,277 @@
+use std::{sync::Arc, time::Duration};
+
+use leasehold_core::{
+    Label, Mode, Name, Renewed, Status, Ttl,
+    lease::{Loss, Renew},
+};
+
+use crate::{
+    backend::{Backend, Capabilities, Failure},
+    builder::ClientBuilder,
+    clock::Clock,
+    driver::{Driver, acquire},
+    error::{Error, ErrorKind, Result},
+    guard::Guard,
+    lease::Lease,
+    lock::Lock,
+};
+
+/// A connection to a store of locks. Cheap to clone; clones share everything.
+///
+/// Renewal and clean-up run on the runtime that was current at `connect`, or on a thread of their
+/// own ([`ClientBuilder::own_thread`]). Dropping the last clone does not end guards that are still
+/// held. When that runtime ends, calls answer `Unavailable` and guards are lost at their deadlines.
+///
+/// In a child forked from this process every call is refused and nothing is released: the lock
+/// belongs to the parent.
+#[derive(Clone, Debug)]
+pub struct Client {
+    driver: Arc<Driver>,
+    defaults: Arc<Defaults>,
+}
+
+/// What locks have that say nothing of their own.
+#[derive(Debug)]
+pub(crate) struct Defaults {
+    pub(crate) ttl: Ttl,
+    pub(crate) renew: Renew,
+    pub(crate) label: Label,
+}
+
+impl Client {
+    /// Connects to the store that `url` names: `memory:`, `file:PATH`, `redis://HOST:PORT`.
+    ///
+    /// # Errors
+    ///
+    /// As [`ClientBuilder::connect`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: a connection half made is dropped.
+    pub async fn connect(url: &str) -> Result<Self> {
+        Self::builder().connect(url).await
+    }
+
+    /// Connects to the store that the environment variable `LEASEHOLD_URL` names, under the prefix
+    /// in `LEASEHOLD_PREFIX` if that is set.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` when the variable is not set or empty; else as [`ClientBuilder::connect`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: a connection half made is dropped.
+    pub async fn from_env() -> Result<Self> {
+        let url = std::env::var("LEASEHOLD_URL").unwrap_or_default();
+        if url.is_empty() {
+            return Err(Error::new(ErrorKind::Invalid, "LEASEHOLD_URL is not set")
+                .with_hint("set it to the store, for example file: or redis://127.0.0.1:6379"));
+        }
+        let builder = match std::env::var("LEASEHOLD_PREFIX") {
+            Ok(prefix) => Self::builder().prefix(prefix),
+            Err(_) => Self::builder(),
+        };
+        builder.connect(&url).await
+    }
+
+    /// Sets up a client step by step.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::default()
+    }
+
+    /// A client on a store that is already open, with the default settings.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` when there is no runtime and no thread can be started for one.
+    pub fn new(backend: impl Backend) -> Result<Self> {
+        Self::builder().build(backend)
+    }
+
+    pub(crate) fn assemble(driver: Arc<Driver>, defaults: Defaults) -> Self {
+        Self {
+            driver,
+            defaults: Arc::new(defaults),
+        }
+    }
+
+    /// The exclusive lock on `name`. Nothing is sent; a name that is not allowed is refused when
+    /// the lock is used.
+    #[must_use]
+    pub fn lock(&self, name: impl Into<String>) -> Lock {
+        Lock::new(self.clone(), name.into(), Mode::Exclusive)
+    }
+
+    /// Who holds `name` and who waits for it.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` for a name that is not allowed, `Unavailable`, `Denied`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it changes nothing.
+    pub async fn inspect(&self, name: &str) -> Result<Status> {
+        let checked = Name::new(name)?;
+        let answer = self
+            .bounded(self.driver.shared.backend.inspect(&checked), "inspect")
+            .await;
+        answer.map_err(|error| error.with_lock_name(name))
+    }
+
+    /// The names that begin with `prefix` and are held or waited for. `prefix` is taken literally;
+    /// empty lists all.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable`, `Denied`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it changes nothing.
+    pub async fn list(&self, prefix: &str) -> Result<Vec<Status>> {
+        let mut entries = Vec::new();
+        let mut after: Option<String> = None;
+        loop {
+            let call = self.driver.shared.backend.list(prefix, after.as_deref());
+            let page = self.bounded(call, "list").await?;
+            entries.extend(page.entries);
+            match page.next {
+                Some(next) => after = Some(next),
+                None => return Ok(entries),
+            }
+        }
+    }
+
+    /// Takes over a lease that another process gave out with [`Guard::into_lease`]: it is set to
+    /// its full TTL and renewed from here on.
+    ///
+    /// # Errors
+    ///
+    /// `Lost` when the lease is over; `Unavailable`, `Denied`. After an error the lease is as it
+    /// was, or lengthened once.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the lease may have been lengthened once, and can be adopted again.
+    pub async fn adopt(&self, lease: Lease) -> Result<Guard> {
+        let named = |error: Error| error.with_lock_name(lease.name().as_str());
+        self.driver.check_usable().map_err(named)?;
+        let sent = self.driver.shared.clock.now();
+        let renewal = [lease.renewal()];
+        let call = async {
+            let answer = self.driver.shared.backend.renew(&renewal).await.pop();
+            answer.unwrap_or_else(|| Err(Failure::no_answer("the store answered nothing")))
+        };
+        let lost = |loss: Loss| {
+            named(Error::new(ErrorKind::Lost, format!("lost: {loss}")).with_loss(loss))
+        };
+        match self.bounded(call, "adopt").await.map_err(named)? {
+            Renewed::Renewed(ttl) => {
+                let held = acquire::adopted(&self.driver, &lease, sent, ttl, self.defaults.renew);
+                Ok(Guard::new(Arc::clone(&self.driver), held))
+            }
+            Renewed::NotOurs => Err(lost(Loss::Taken)),
+            Renewed::Missing => Err(lost(Loss::Missing)),
+        }
+    }
+
+    /// Ends a lease that is not this client's: an operator's last resort, for a holder that hangs.
+    /// `owner` is the [`Holder::value`](crate::Holder::value) that inspection showed; if another
+    /// holds by now, nothing happens and the answer is `false`.
+    ///
+    /// The victim may still be at work: only a fencing token keeps it from doing harm.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` for a name that is not allowed, `Unavailable`, `Ambiguous`, `Denied`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not safe: the lease may have been ended.
+    pub async fn force_release(&self, name: &str, owner: &str) -> Result<bool> {
+        let checked = Name::new(name)?;
+        let call = self.driver.shared.backend.force(&checked, owner);
+        self.bounded(call, "force")
+            .await
+            .map_err(|error| error.with_lock_name(name))
+    }
+
+    /// What the store can do.
+    #[must_use]
+    pub fn capabilities(&self) -> Capabilities {
+        self.driver.shared.backend.capabilities()
+    }
+
+    /// Asks the store for a sign of life.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable`, `Denied`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe.
+    pub async fn ping(&self) -> Result<()> {
+        self.bounded(self.driver.shared.backend.ping(), "ping")
+            .await
+    }
+
+    /// The clock that deadlines are read on.
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        self.driver.shared.clock.clone()
+    }
+
+    /// A descriptor that keeps this client's leases alive while any process has it open, where the
+    /// store binds leases to processes (the file store); `None` elsewhere. For supervisors that
+    /// outlive the holder. It is closed on exec unless its owner changes that.
+    #[cfg(unix)]
+    #[must_use]
+    pub fn session(&self) -> Option<std::os::fd::OwnedFd> {
+        self.driver.shared.backend.session()
+    }
+
+    /// Refuses new locks, releases what is held, and waits until the store has confirmed every
+    /// release, for `limit` at most. Guards that were held answer `Lost` from here on.
+    ///
+    /// # Errors
+    ///
+    /// `Ambiguous` when releases were not confirmed in time; they end with their TTL.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: releases that began go on in the background.
+    pub async fn shutdown(&self, limit: Duration) -> Result<()> {
+        if self.driver.shut_down(limit).await {
+            return Ok(());
+        }
+        let reason = format!("some releases were not confirmed within {limit:?}");
+        Err(Error::new(ErrorKind::Ambiguous, reason)
+            .with_hint("what they held stays taken until its TTL"))
+    }
+
+    pub(crate) const fn driver(&self) -> &Arc<Driver> {
+        &self.driver
+    }
+
+    pub(crate) fn defaults(&self) -> &Defaults {
+        &self.defaults
+    }
+
+    /// One call to the store within the call's time limit.
+    async fn bounded<T>(
+        &self,
+        call: impl Future<Output = Result<T, Failure>>,
+        what: &str,
+    ) -> Result<T> {
+        self.driver.check_usable()?;
+        let shared = &self.driver.shared;
+        let until = shared.clock.now().after(shared.settings.call_limit);
+        tokio::select! { biased;
+            answer = call => answer.map_err(Error::from),
+            () = shared.clock.sleep_until(until) => Err(shared.no_answer(what).into()),
+        }
+    }
+}

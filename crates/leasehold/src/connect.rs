@@ -1,0 +1,76 @@
+//! From a URL to a store.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    backend::{ErasedBackend, memory::Memory},
+    error::{Error, ErrorKind, Result},
+    random::Random,
+};
+
+/// What a store is opened with besides its URL.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) prefix: Option<String>,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) call_timeout: Duration,
+    pub(crate) random: Random,
+}
+
+/// Opens the store that `url` names.
+pub(crate) async fn open(url: &str, options: Options) -> Result<Arc<dyn ErasedBackend>> {
+    let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
+    match scheme {
+        "memory" if url == "memory:" => Ok(Arc::new(Memory::new())),
+        "file" => open_file(url, options).await,
+        "redis" | "rediss" | "redis+unix" | "unix" => open_redis(url, options).await,
+        _ => Err(unknown(url, scheme)),
+    }
+}
+
+fn unknown(url: &str, scheme: &str) -> Error {
+    let message = if url.is_empty() {
+        "the URL of the store is empty".to_owned()
+    } else if scheme.is_empty() {
+        "the URL of the store has no scheme".to_owned()
+    } else {
+        let shown: String = scheme
+            .chars()
+            .take(20)
+            .flat_map(char::escape_debug)
+            .collect();
+        format!("no store is known for URLs that begin with {shown}:")
+    };
+    Error::new(ErrorKind::Invalid, message)
+        .with_hint("known are file:PATH, redis://HOST:PORT and memory:")
+}
+
+#[cfg(feature = "file")]
+async fn open_file(url: &str, options: Options) -> Result<Arc<dyn ErasedBackend>> {
+    let _ = options;
+    Err(feature_off(url, "file"))
+}
+
+#[cfg(feature = "redis")]
+async fn open_redis(url: &str, options: Options) -> Result<Arc<dyn ErasedBackend>> {
+    let _ = options;
+    Err(feature_off(url, "redis"))
+}
+
+#[cfg(not(feature = "file"))]
+async fn open_file(url: &str, _: Options) -> Result<Arc<dyn ErasedBackend>> {
+    Err(feature_off(url, "file"))
+}
+
+#[cfg(not(feature = "redis"))]
+async fn open_redis(url: &str, _: Options) -> Result<Arc<dyn ErasedBackend>> {
+    Err(feature_off(url, "redis"))
+}
+
+fn feature_off(url: &str, feature: &str) -> Error {
+    let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
+    let message = format!("this program was built without the store for {scheme}: URLs");
+    Error::new(ErrorKind::Invalid, message).with_hint(format!(
+        "build the crate leasehold with the feature {feature:?}"
+    ))
+}

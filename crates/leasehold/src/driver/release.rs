@@ -1,0 +1,169 @@
+//! Giving a lock back.
+
+use std::{sync::Arc, time::Duration};
+
+use leasehold_core::{
+    Name, Owner, Released, Renewed,
+    lease::{Loss, State},
+};
+
+use super::{Driver, Shared, held::Held};
+use crate::{
+    backend::Failure,
+    error::{Error, ErrorKind, Result},
+};
+
+/// Something that has to be released unless it comes to a good end: dropped while armed, it hands
+/// the release to the reaper.
+#[derive(Debug)]
+pub(crate) struct Undo {
+    driver: Arc<Driver>,
+    name: Name,
+    owner: Owner,
+    min_hold: Option<Duration>,
+    ttl: Duration,
+    armed: bool,
+}
+
+impl Undo {
+    pub(super) fn new(
+        driver: &Arc<Driver>,
+        name: &Name,
+        owner: &Owner,
+        min_hold: Option<Duration>,
+        ttl: Duration,
+    ) -> Self {
+        let driver = Arc::clone(driver);
+        Self {
+            driver,
+            name: name.clone(),
+            owner: owner.clone(),
+            min_hold,
+            ttl,
+            armed: false,
+        }
+    }
+
+    pub(super) const fn arm(&mut self) {
+        self.armed = true;
+    }
+
+    pub(super) const fn disarm(&mut self) {
+        self.armed = false;
+    }
+
+    /// Releases now, for `limit` at most; what is not answered by then goes on in the background.
+    pub(super) async fn release(&mut self, limit: Duration) -> Result<Released, Failure> {
+        self.arm();
+        let shared = &self.driver.shared;
+        let until = shared.clock.now().after(limit);
+        let answer = tokio::select! { biased;
+            answer = shared.backend.release(&self.name, &self.owner, self.min_hold) => answer,
+            () = shared.clock.sleep_until(until) => Err(shared.no_answer("the release")),
+        };
+        if answer.is_ok() {
+            self.disarm();
+        }
+        answer
+    }
+}
+
+impl Drop for Undo {
+    fn drop(&mut self) {
+        if self.armed {
+            self.driver
+                .reap(&self.name, &self.owner, self.min_hold, self.ttl);
+        }
+    }
+}
+
+/// Gives up `held` and tells the store.
+pub(crate) async fn release(driver: &Arc<Driver>, held: &Held) -> Result<()> {
+    let mut undo = give_up(driver, held)?;
+    let answer = undo.release(driver.shared.settings.call_limit).await;
+    match answer {
+        Ok(Released::Released | Released::Kept) => Ok(()),
+        Ok(Released::NotOurs) => Err(lost(held, Loss::Missing)),
+        Err(failure) => Err(Error::from(failure)
+            .with_lock_name(held.name.as_str())
+            .with_hint("the release is tried again in the background until the TTL has passed")),
+    }
+}
+
+/// Gives up `held` and leaves telling the store to the reaper.
+pub(crate) fn release_later(driver: &Arc<Driver>, held: &Held) {
+    if !driver.shared.is_forked() {
+        drop(give_up(driver, held));
+    }
+}
+
+/// Gives up `held` for this process and binds its entry to nothing but its TTL.
+pub(crate) async fn detach(driver: &Arc<Driver>, held: &Held) -> Result<()> {
+    let ttl = held.ttl();
+    let mut undo = give_up(driver, held)?;
+    let shared = &driver.shared;
+    let until = shared.clock.now().after(shared.settings.call_limit);
+    let renewal = held.renewal(ttl);
+    let answer = tokio::select! { biased;
+        answer = shared.backend.detach(&renewal) => answer,
+        () = shared.clock.sleep_until(until) => Err(shared.no_answer("the hand-over")),
+    };
+    match answer {
+        Ok(Renewed::Renewed(_)) => {
+            undo.disarm();
+            Ok(())
+        }
+        Ok(Renewed::NotOurs) => Err(lost(held, Loss::Taken)),
+        Ok(Renewed::Missing) => Err(lost(held, Loss::Missing)),
+        Err(failure) => Err(Error::from(failure).with_lock_name(held.name.as_str())),
+    }
+}
+
+/// Ends `held` for its holder. Renewal stops here, before any release starts. A lease that was
+/// lost is released all the same, so that nothing of its owner stays in the store.
+fn give_up(driver: &Arc<Driver>, held: &Held) -> Result<Undo> {
+    let shared = &driver.shared;
+    if shared.is_forked() {
+        return Err(driver
+            .check_usable()
+            .err()
+            .unwrap_or_else(|| lost(held, Loss::Expired)));
+    }
+    let before = held.release(shared.clock.now());
+    shared.forget(held);
+    let ttl = held.ttl().get();
+    let mut undo = Undo::new(driver, &held.name, &held.owner, held.min_hold, ttl);
+    match before {
+        State::Released => Err(given_up(held)),
+        State::Lost(loss) => {
+            undo.arm();
+            Err(lost(held, loss))
+        }
+        _ => {
+            undo.arm();
+            Ok(undo)
+        }
+    }
+}
+
+/// The error of a holder that may no longer claim its lock.
+pub(crate) fn lost(held: &Held, loss: Loss) -> Error {
+    Error::new(ErrorKind::Lost, format!("lost: {loss}"))
+        .with_lock_name(held.name.as_str())
+        .with_loss(loss)
+}
+
+/// The error of a holder that gave its lock up.
+pub(crate) fn given_up(held: &Held) -> Error {
+    Error::new(ErrorKind::Lost, "already released").with_lock_name(held.name.as_str())
+}
+
+impl Shared {
+    /// The failure of a request that was sent and not answered within the call's limit.
+    pub(crate) fn no_answer(&self, what: &str) -> Failure {
+        Failure::no_answer(format!(
+            "no answer to {what} within {:?}",
+            self.settings.call_limit
+        ))
+    }
+}

@@ -1,0 +1,78 @@
+//! A thread with a runtime of its own, for clients whose caller may block.
+
+use std::sync::Arc;
+
+use tokio::{runtime::Handle, sync::oneshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// A runtime on a thread of its own. Dropping it lets the tasks finish what is queued and ends the
+/// thread in the background.
+#[derive(Debug)]
+pub(crate) struct OwnThread {
+    runtime: Handle,
+    _stop: Arc<tokio_util::sync::DropGuard>,
+}
+
+impl OwnThread {
+    /// Starts the thread.
+    pub(crate) fn start() -> Result<Self> {
+        let failed = |error: std::io::Error| {
+            Error::new(
+                ErrorKind::Unavailable,
+                format!("cannot start a thread: {error}"),
+            )
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(failed)?;
+        let handle = runtime.handle().clone();
+        let stop = CancellationToken::new();
+        let until = stop.clone();
+        std::thread::Builder::new()
+            .name("leasehold".into())
+            .spawn(move || runtime.block_on(until_idle(until)))
+            .map_err(failed)?;
+        Ok(Self {
+            runtime: handle,
+            _stop: Arc::new(stop.drop_guard()),
+        })
+    }
+
+    pub(crate) const fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+
+    /// Runs `work` on the thread, so that what it spawns lives there.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T> {
+        let (sender, receiver) = oneshot::channel();
+        self.runtime.spawn(async move {
+            let _ = sender.send(work.await);
+        });
+        let gone = |_| {
+            Error::new(
+                ErrorKind::Unavailable,
+                "the thread of this client has ended",
+            )
+        };
+        receiver.await.map_err(gone)
+    }
+}
+
+/// Waits until the client is gone, then a little for the releases that are still queued.
+async fn until_idle(gone: CancellationToken) {
+    const LAST_RELEASES: std::time::Duration = std::time::Duration::from_secs(5);
+    gone.cancelled().await;
+    let metrics = Handle::current().metrics();
+    let finished = async {
+        while metrics.num_alive_tasks() > 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    let _ = tokio::time::timeout(LAST_RELEASES, finished).await;
+}
