@@ -12,5 +12,6 @@
 #![allow(clippy::missing_panics_doc, clippy::unwrap_used)] // see above
 #![allow(clippy::disallowed_methods)] // tests may read the clock and sleep
 
+pub mod conformance;
 pub mod proxy;
 pub mod servers;

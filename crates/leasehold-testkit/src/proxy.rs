@@ -4,7 +4,7 @@
 //! back to passing everything on. TCP never loses bytes out of the middle of a connection, so a
 //! connection that had bytes swallowed is cut on recovery.
 
-use std::{collections::VecDeque, future::Future, io, net::SocketAddr, time::Duration};
+use std::{collections::VecDeque, io, net::SocketAddr, time::Duration};
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -203,10 +203,8 @@ async fn serve(client: TcpStream, server: SocketAddr, state: watch::Receiver<Sta
     }
 }
 
-fn until_cut(state: &mut watch::Receiver<State>, cuts: u64) -> impl Future<Output = ()> + '_ {
-    async move {
-        let _ = state.wait_for(|now| now.cuts != cuts).await;
-    }
+async fn until_cut(state: &mut watch::Receiver<State>, cuts: u64) {
+    let _ = state.wait_for(|now| now.cuts != cuts).await;
 }
 
 /// One direction of one connection.

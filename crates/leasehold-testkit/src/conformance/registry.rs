@@ -1,0 +1,125 @@
+//! The list of all cases, and the macro that makes tests of them.
+
+/// Writes the list once, for [`CASES`] and for [`conformance!`](crate::conformance).
+macro_rules! register {
+    ($d:tt $($group:ident { $($case:ident)* })*) => {
+        /// Every case as its group and its name.
+        pub const CASES: &[(&str, &str)] =
+            &[$($((stringify!($group), stringify!($case)),)*)*];
+
+        /// Makes a test of every case of the conformance suite, for one
+        /// [`Topology`](crate::conformance::Topology). To be called in a module of its own, where
+        /// the type must be in scope by the path given.
+        #[macro_export]
+        macro_rules! conformance {
+            ($d topology:ty) => {
+                $(mod $group {
+                    #[allow(unused_imports)]
+                    use super::*;
+                    $(#[test]
+                    fn $case() {
+                        $d crate::conformance::run::<$d topology>(
+                            $d crate::conformance::$group::$case,
+                        );
+                    })*
+                })*
+            };
+        }
+    };
+}
+
+register! {
+    $
+    acquire {
+        a_free_name_is_granted
+        a_held_name_is_an_answer_with_its_holder
+        b35_two_owners_of_one_client_exclude_each_other
+        fencing_tokens_rise
+        b06_a_repeated_acquire_is_granted_once
+        a_repeated_grant_has_a_full_ttl
+        a_try_never_barges
+        a_try_changes_no_queue
+        each_name_is_a_lock_of_its_own
+        b04_a_lease_ends_by_itself
+        b25_a_dropped_acquire_leaves_nothing_after_its_withdrawal
+        a_store_answers_and_has_a_name
+    }
+    queue {
+        waiters_are_served_first_come_first_served
+        a_release_hands_over_and_tells
+        the_event_repeats_the_last_number
+        a_handed_over_lease_has_a_full_ttl
+        a_repeated_wait_keeps_its_place
+        a_ticket_takes_up_the_old_place
+        a_withdrawn_waiter_is_never_served
+        b25_a_withdrawal_undoes_a_grant_that_crossed_it
+        b12_an_expired_lease_passes_to_the_first_waiter
+        a_silent_waiter_loses_its_place
+        b13_asking_again_renews_the_patience
+        a_gone_waiter_does_not_block_those_behind
+        a_waiter_that_missed_its_grant_is_served_again
+        unread_events_block_nobody
+    }
+    renew {
+        a_renewal_lengthens
+        renewals_keep_a_lease
+        b03_a_renewal_never_shortens
+        b02_a_renewal_never_creates
+        b02_an_expired_lease_is_not_renewed
+        b02_a_stranger_s_lease_is_not_lengthened
+        the_fencing_token_is_compared
+        a_batch_is_answered_in_order
+        a_large_batch_is_answered_in_full
+    }
+    release {
+        a_release_frees_the_name
+        b01_a_late_release_leaves_the_next_owner_alone
+        b06_a_repeated_release_is_harmless
+        a_release_that_finds_nothing_serves_the_queue
+        a_withdrawal_answers_not_ours
+        b25_a_dropped_release_can_be_repeated
+    }
+    min_hold {
+        an_early_release_keeps_the_name
+        an_owner_that_released_is_used_up
+        a_late_release_frees_the_name
+        a_minimum_above_the_ttl_counts
+        a_waiter_is_served_after_the_minimum
+    }
+    detach {
+        a_detached_lease_outlives_its_client
+        a_detached_lease_ends_with_its_ttl
+        detaching_compares_as_a_renewal_does
+        a_gone_holder_s_lock_passes_on
+    }
+    inspect {
+        looking_changes_nothing
+        an_unknown_name_is_free
+        waiters_are_in_order
+        a_prefix_is_taken_literally
+        pages_miss_nothing_and_repeat_nothing
+        free_names_are_not_listed
+    }
+    force {
+        only_the_observed_lease_ends
+        the_victim_is_told
+        the_first_waiter_is_served
+        a_waiter_is_not_forced
+        a_kept_name_is_freed
+    }
+    names {
+        every_allowed_name_works
+        different_names_are_different_locks
+    }
+    shared {
+        readers_hold_together
+        b32_a_reader_does_not_overtake_a_waiting_writer
+        leading_readers_are_served_together
+        a_writer_that_withdraws_lets_readers_in
+        permits_are_given_up_to_the_limit
+        b06_a_repeated_permit_is_taken_once
+        another_limit_conflicts
+        b31_a_silent_holder_frees_its_permit
+        a_reader_renews_its_own_lease
+    }
+}
