@@ -30,7 +30,7 @@ pub mod release;
 pub mod renew;
 pub mod shared;
 
-mod peer;
+pub mod peer;
 mod registry;
 
 pub use self::registry::CASES;

@@ -1,0 +1,150 @@
+//! Acquisitions, put together from their records.
+
+use std::{collections::BTreeMap, fmt, time::Duration};
+
+use crate::history::{Manner, Record, What};
+
+/// One acquisition as its records tell it. Times are of the common clock.
+#[derive(Clone, Debug)]
+pub(super) struct Op {
+    pub(super) process: String,
+    pub(super) op: u64,
+    pub(super) name: String,
+    pub(super) manner: Manner,
+    pub(super) asked: u64,
+    pub(super) ticket: Option<u64>,
+    pub(super) grant: Option<Grant>,
+    /// When asking ended: with the grant, or without.
+    pub(super) settled: Option<u64>,
+}
+
+/// One grant.
+#[derive(Clone, Debug)]
+pub(super) struct Grant {
+    pub(super) at: u64,
+    pub(super) token: u64,
+    /// The last one known.
+    pub(super) deadline: u64,
+    /// When the holder stopped claiming: released, told lost, killed.
+    pub(super) over: Option<Over>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Over {
+    Released(u64),
+    Lost(u64),
+    Killed(u64),
+}
+
+impl Over {
+    pub(super) const fn at(self) -> u64 {
+        let (Self::Released(at) | Self::Lost(at) | Self::Killed(at)) = self;
+        at
+    }
+}
+
+impl Grant {
+    /// When the hold ended.
+    pub(super) fn end(&self) -> u64 {
+        self.over
+            .map_or(self.deadline, |over| over.at().min(self.deadline))
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            process,
+            op,
+            name,
+            manner,
+            ..
+        } = self;
+        write!(f, "{process}/{op} on {name:?} ({manner:?})")?;
+        if let Some(grant) = &self.grant {
+            let [from, to] = [grant.at, grant.end()].map(Duration::from_nanos);
+            write!(
+                f,
+                " holds fencing token {} from {from:?} to {to:?}",
+                grant.token
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// Every acquisition in the records, in the order in which they were asked for.
+pub(super) fn ops(records: &[Record]) -> Vec<Op> {
+    let mut ops: Vec<Op> = Vec::new();
+    let mut index: BTreeMap<(&str, u64), usize> = BTreeMap::new();
+    for record in records {
+        let key = (record.process.as_str(), record.op);
+        match &record.what {
+            What::Asked { name, manner } => {
+                index.insert(key, ops.len());
+                ops.push(Op {
+                    process: record.process.clone(),
+                    op: record.op,
+                    name: name.clone(),
+                    manner: *manner,
+                    asked: record.at,
+                    ticket: None,
+                    grant: None,
+                    settled: None,
+                });
+            }
+            What::Leapt { by } => {
+                for op in ops.iter_mut().filter(|op| op.process == record.process) {
+                    leap(op, record.at, *by);
+                }
+            }
+            What::Left { .. } => {}
+            what => {
+                let at = *index
+                    .get(&key)
+                    .unwrap_or_else(|| panic!("{record:?} was not asked"));
+                note(&mut ops[at], record.at, what);
+            }
+        }
+    }
+    ops
+}
+
+fn note(op: &mut Op, at: u64, what: &What) {
+    match what {
+        What::Queued { ticket } => op.ticket = Some(*ticket),
+        What::Granted { token, deadline } => {
+            op.grant = Some(Grant {
+                at,
+                token: *token,
+                deadline: *deadline,
+                over: None,
+            });
+            op.settled = Some(at);
+        }
+        What::Refused => op.settled = Some(at),
+        What::Killed if op.grant.is_none() => op.settled = Some(at),
+        _ => {}
+    }
+    let Some(grant) = &mut op.grant else { return };
+    match what {
+        What::Held { deadline } => grant.deadline = *deadline,
+        What::Lost if grant.over.is_none() => grant.over = Some(Over::Lost(at)),
+        What::Killed if grant.over.is_none() => grant.over = Some(Over::Killed(at)),
+        What::Release { deadline } if grant.over.is_none() => {
+            grant.deadline = *deadline;
+            grant.over = Some(Over::Released(at));
+        }
+        _ => {}
+    }
+}
+
+/// The holder's clock leapt: by the common clock its deadline comes sooner.
+fn leap(op: &mut Op, at: u64, by: u64) {
+    if let Some(grant) = op.grant.as_mut().filter(|grant| grant.over.is_none()) {
+        grant.deadline = grant
+            .deadline
+            .saturating_sub(by)
+            .max(at.min(grant.deadline));
+    }
+}

@@ -1,0 +1,40 @@
+//! Fencing tokens are unique and rise.
+
+use super::{
+    Check, Violation,
+    hold::{Grant, Op},
+};
+
+/// Two grants whose order is known are in the order of their fencing tokens. While holds exclude
+/// each other, that is the order in which the guards were returned; else a grant comes before
+/// another when it was returned before the other was asked for.
+pub(super) fn check(ops: &[&Op], exclusion: bool, found: &mut Vec<Violation>) {
+    let mut grants: Vec<(&Op, &Grant)> = ops
+        .iter()
+        .filter_map(|op| op.grant.as_ref().map(|grant| (*op, grant)))
+        .collect();
+    grants.sort_by_key(|(_, grant)| grant.at);
+    for (index, (op, grant)) in grants.iter().enumerate() {
+        for (earlier, before) in &grants[..index] {
+            let seen = || format!("{earlier}; then {op}");
+            let shares = earlier.manner.mode().joins(op.manner.mode());
+            if before.token == grant.token && !shares {
+                found.push(Violation {
+                    check: Check::RepeatedToken,
+                    seen: seen(),
+                });
+            }
+            let ordered = if exclusion {
+                before.at < grant.at
+            } else {
+                before.at < op.asked
+            };
+            if ordered && before.token > grant.token {
+                found.push(Violation {
+                    check: Check::TokenOrder,
+                    seen: seen(),
+                });
+            }
+        }
+    }
+}
