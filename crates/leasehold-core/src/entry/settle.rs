@@ -78,11 +78,11 @@ impl Entry {
                 break End::Settled;
             };
             let is_caller = Some(&first.owner) == caller;
-            let is_dead = !is_caller && first.is_dead(turn.now, turn.crowd);
+            let is_dead = first.is_dead(turn.now, turn.crowd);
             if !is_dead && !self.fits(first.mode) {
                 break End::Settled;
             }
-            if !is_caller {
+            if is_dead || !is_caller {
                 if judged == BUDGET {
                     break if is_dead { End::Spent } else { End::Again };
                 }

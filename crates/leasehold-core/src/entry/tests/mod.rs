@@ -9,6 +9,7 @@ use crate::{ClientId, Counter, FencingToken, Label, Mode, Name, Ttl, Wait};
 mod faults;
 mod handoff;
 mod holding;
+mod properties;
 mod waiting;
 
 pub(super) fn owner(number: u128) -> Owner {
