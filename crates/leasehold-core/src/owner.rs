@@ -98,6 +98,7 @@ impl fmt::Display for Owner {
 
 /// A text that is not an owner of this product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct OwnerError;
 
 impl fmt::Display for OwnerError {

@@ -98,7 +98,6 @@ impl Client {
 
     /// The exclusive lock on `name`. Nothing is sent; a name that is not allowed is refused when
     /// the lock is used.
-    #[must_use]
     pub fn lock(&self, name: impl Into<String>) -> Lock {
         Lock::new(self.clone(), name.into(), Mode::Exclusive)
     }

@@ -1,4 +1,4 @@
-use std::{error::Error as StdError, fmt, time::Duration};
+use std::{error::Error as StdError, fmt, sync::Arc, time::Duration};
 
 use leasehold_core::{Label, Mode, Name, Status, Ttl, lease::Renew};
 
@@ -182,7 +182,7 @@ impl Lock {
         let ask = self.ask()?;
         let driver = self.client.driver();
         let held = acquire::acquire(driver, &ask, patience).await?;
-        Ok(held.map(|held| Guard::new(driver.clone(), held)))
+        Ok(held.map(|held| Guard::new(Arc::clone(driver), held)))
     }
 
     /// Checks what was asked for, before anything is sent.

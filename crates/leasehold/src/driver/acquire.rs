@@ -11,6 +11,7 @@ use leasehold_core::{
 use super::{
     Driver,
     held::{Held, Identity},
+    reaper::Busy,
     registry::{Mailbox, Push},
     release::Undo,
 };
@@ -66,7 +67,10 @@ pub(crate) async fn acquire(
             Next::Sleep(until) => pursuit.rest(until).await,
             Next::Confirm(token) => pursuit.confirm(token).await,
             Next::StartOver(pause) => pursuit.start_over(pause).await,
-            Next::Hold { grant, sent } => return Ok(Some(pursuit.hold(grant, sent))),
+            Next::Hold { grant, sent } => {
+                driver.check_usable().map_err(named)?;
+                return Ok(Some(pursuit.hold(grant, sent)));
+            }
             Next::Stop(stop) => return pursuit.stop(stop).await.map_err(named),
         };
         driver.check_usable().map_err(named)?;
@@ -82,6 +86,8 @@ struct Pursuit<'a> {
     owner: Owner,
     mailbox: Option<Arc<Mailbox>>,
     undo: Undo,
+    /// Dropped last: a shutdown waits until what this left behind is in the reaper's hands.
+    _busy: Busy,
     /// Something of this owner may be in the store.
     left: bool,
     failure: Option<Failure>,
@@ -113,6 +119,7 @@ impl<'a> Pursuit<'a> {
             began,
             owner,
             mailbox,
+            _busy: Busy::new(&shared.reaping),
             left: false,
             failure: None,
             holder: None,

@@ -23,7 +23,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::{
     held::{Held, Identity},
-    reaper::{Job, Reaper},
+    reaper::{Busy, Job, Progress, Reaper},
     registry::Registry,
     watchdog::Schedule,
 };
@@ -78,7 +78,7 @@ pub(crate) struct Shared {
     pub(crate) client: ClientId,
     registry: Registry,
     schedule: Schedule,
-    reaping: reaper::Progress,
+    reaping: Arc<Progress>,
     host: String,
     process: u32,
     serial: AtomicU64,
@@ -107,7 +107,7 @@ impl Driver {
             client,
             registry: Registry::default(),
             schedule: Schedule::default(),
-            reaping: reaper::Progress::default(),
+            reaping: Arc::default(),
             host: rustix::system::uname()
                 .nodename()
                 .to_string_lossy()
@@ -134,7 +134,7 @@ impl Driver {
         let stop = CancellationToken::new();
         let (sender, jobs) = mpsc::unbounded_channel();
         let reaper = Reaper::new(Arc::clone(shared), jobs);
-        let watchdog = watchdog::run(Arc::clone(shared));
+        let watchdog = watchdog::run(Arc::clone(shared), sender.downgrade());
         let pump = pump::run(Arc::clone(shared), events, sender.downgrade());
         runtime.spawn(reaper.run());
         let until = stop.clone();
@@ -182,10 +182,12 @@ impl Driver {
         }
     }
 
-    /// Stops giving locks, releases what is held, and waits for the queued releases. `false` when
+    /// Stops giving locks, releases what is held, and waits for the queued releases and for those
+    /// that were still acquiring. `false` when
     /// some are not confirmed within `limit`.
     pub(crate) async fn shut_down(&self, limit: Duration) -> bool {
         self.shared.closing.store(true, Ordering::Release);
+        self.shared.registry.wake_all();
         for lease in self.shared.registry.held() {
             if lease.release(self.shared.clock.now()).is_held() {
                 self.shared.forget(&lease);
@@ -217,16 +219,29 @@ impl Shared {
         std::process::id() != self.process
     }
 
+    /// Has the reaper release what nobody here holds, or no longer; without a minimum hold.
+    fn hand_to(
+        &self,
+        reaper: &mpsc::WeakUnboundedSender<Job>,
+        name: &Name,
+        owner: &Owner,
+        ttl: Duration,
+    ) {
+        if let Some(reaper) = reaper.upgrade() {
+            let _ = reaper.send(self.job(name.clone(), owner.clone(), None, ttl));
+        }
+    }
+
     fn job(&self, name: Name, owner: Owner, min_hold: Option<Duration>, ttl: Duration) -> Job {
         // By then the lease is over whatever was sent, and so is a place in the queue.
         const LONGEST_PATIENCE: Duration = Duration::from_secs(9);
         let until = self.clock.now().after(ttl).after(LONGEST_PATIENCE);
-        self.reaping.begin();
         Job {
             name,
             owner,
             min_hold,
             until,
+            _busy: Busy::new(&self.reaping),
         }
     }
 

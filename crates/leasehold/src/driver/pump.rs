@@ -28,11 +28,7 @@ pub(super) async fn run(shared: Arc<Shared>, mut events: Events, reaper: WeakUnb
                 Found::Holder(held) if token > held.token => held.lose(Loss::Taken),
                 Found::Holder(_) => {}
                 // Its caller is gone, and nobody else would ever release this.
-                Found::Nobody => {
-                    if let Some(reaper) = reaper.upgrade() {
-                        let _ = reaper.send(shared.job(name, owner, None, Ttl::MAX.get()));
-                    }
-                }
+                Found::Nobody => shared.hand_to(&reaper, &name, &owner, Ttl::MAX.get()),
             },
             Event::Again { owner } => {
                 if let Found::Waiter(mailbox) = shared.registry.find(&owner) {

@@ -2,7 +2,6 @@
 //! releases.
 
 use std::{
-    future::Future,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -29,9 +28,10 @@ pub(super) struct Job {
     pub(super) min_hold: Option<Duration>,
     /// When the lease is surely over: after that there is nothing to release.
     pub(super) until: Instant,
+    pub(super) _busy: Busy,
 }
 
-/// How many releases are queued or under way, for those that wait for the last.
+/// How much is under way that a shutdown waits for: queued releases and acquisitions.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     left: AtomicUsize,
@@ -41,16 +41,6 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub(super) fn begin(&self) {
-        self.left.fetch_add(1, Ordering::AcqRel);
-    }
-
-    fn end(&self) {
-        if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.changed.notify_waiters();
-        }
-    }
-
     /// Waits until nothing is left.
     pub(super) async fn idle(&self) {
         loop {
@@ -67,6 +57,25 @@ impl Progress {
     }
 }
 
+/// Something under way, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Busy(Arc<Progress>);
+
+impl Busy {
+    pub(super) fn new(progress: &Arc<Progress>) -> Self {
+        progress.left.fetch_add(1, Ordering::AcqRel);
+        Self(Arc::clone(progress))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        if self.0.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.changed.notify_waiters();
+        }
+    }
+}
+
 /// The task.
 #[derive(Debug)]
 pub(super) struct Reaper {
@@ -80,28 +89,25 @@ impl Reaper {
     }
 
     /// Runs until the client is gone and every release is finished.
-    pub(super) fn run(mut self) -> impl Future<Output = ()> + Send {
-        async move {
-            let turns = Arc::new(Semaphore::new(AT_ONCE));
-            let mut under_way = JoinSet::new();
-            loop {
-                tokio::select! { biased;
-                    Some(_) = under_way.join_next() => {}
-                    job = self.jobs.recv() => match job {
-                        Some(job) => {
-                            let (shared, turns) = (Arc::clone(&self.shared), Arc::clone(&turns));
-                            under_way.spawn(async move {
-                                let _turn = turns.acquire().await;
-                                finish(&shared, &job).await;
-                                shared.reaping.end();
-                            });
-                        }
-                        None => break,
-                    },
-                }
+    pub(super) async fn run(mut self) {
+        let turns = Arc::new(Semaphore::new(AT_ONCE));
+        let mut under_way = JoinSet::new();
+        loop {
+            tokio::select! { biased;
+                Some(_) = under_way.join_next() => {}
+                job = self.jobs.recv() => match job {
+                    Some(job) => {
+                        let (shared, turns) = (Arc::clone(&self.shared), Arc::clone(&turns));
+                        under_way.spawn(async move {
+                            let _turn = turns.acquire().await;
+                            finish(&shared, &job).await;
+                        });
+                    }
+                    None => break,
+                },
             }
-            while under_way.join_next().await.is_some() {}
         }
+        while under_way.join_next().await.is_some() {}
     }
 }
 

@@ -7,12 +7,15 @@ use std::{
 };
 
 use leasehold_core::{
-    Instant, Renewal,
+    Instant, Renewal, Renewed,
     lease::{Outcome, State},
 };
-use tokio::{sync::Notify, task::JoinSet};
+use tokio::{
+    sync::{Notify, mpsc::WeakUnboundedSender},
+    task::JoinSet,
+};
 
-use super::{Shared, held::Held};
+use super::{Shared, held::Held, reaper::Job};
 
 /// The longest the watchdog sleeps while leases are held: after a suspend its timer is late by as
 /// long as the machine slept, at most this much.
@@ -112,12 +115,12 @@ impl Shared {
 }
 
 /// Runs for ever; the driver drops it with the client.
-pub(super) async fn run(shared: Arc<Shared>) {
+pub(super) async fn run(shared: Arc<Shared>, reaper: WeakUnboundedSender<Job>) {
     let mut calls = JoinSet::new();
     loop {
         let now = shared.clock.now();
         for batch in batches(&shared, now) {
-            calls.spawn(renew(Arc::clone(&shared), batch));
+            calls.spawn(renew(Arc::clone(&shared), reaper.clone(), batch));
         }
         let sooner = shared.schedule.sooner.notified();
         let look = shared
@@ -171,7 +174,7 @@ fn batches(shared: &Shared, now: Instant) -> Vec<Batch> {
     by_limit.into_values().flatten().collect()
 }
 
-async fn renew(shared: Arc<Shared>, batch: Batch) {
+async fn renew(shared: Arc<Shared>, reaper: WeakUnboundedSender<Job>, batch: Batch) {
     // Read before the call: what the store grants counts from here at the earliest.
     let sent = shared.clock.now();
     let answers = tokio::select! { biased;
@@ -196,6 +199,11 @@ async fn renew(shared: Arc<Shared>, batch: Batch) {
                 left_ms = u64::try_from((held.deadline() - now).as_millis()).unwrap_or(u64::MAX),
                 "renewal failing"
             );
+        }
+        if matches!(answer, Ok(Renewed::NotOurs | Renewed::Missing)) {
+            // What the store no longer has may still wait in its queue, or leave one asleep: a
+            // release settles it, whatever the guard's owner does.
+            shared.hand_to(&reaper, &held.name, &held.owner, held.ttl().get());
         }
         shared.schedule.plan(held);
     }
