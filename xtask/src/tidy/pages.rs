@@ -33,11 +33,7 @@ fn page(tree: &Tree, folder: &str) -> Vec<Finding> {
         )];
     };
     let mut findings = Vec::new();
-    let headings: Vec<&str> = page
-        .text
-        .lines()
-        .filter_map(|line| line.strip_prefix("## "))
-        .collect();
+    let headings = headings(&page.text);
     if headings != HEADINGS {
         let what = format!("headings are {headings:?}");
         let instead = "Example · What it promises · What it does not promise · How it works · \
@@ -60,6 +56,15 @@ fn page(tree: &Tree, folder: &str) -> Vec<Finding> {
     findings
 }
 
+/// The page's headings of the two upper levels, without what looks like one in code.
+fn headings(page: &str) -> Vec<&str> {
+    let prose = page.split("\n```").step_by(2);
+    let lines = prose.flat_map(str::lines);
+    lines
+        .filter_map(|line| line.strip_prefix("# ").or_else(|| line.strip_prefix("## ")))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,6 +80,8 @@ mod tests {
             .map(|heading| format!("## {heading}\n\n"))
             .collect();
         assert_eq!(check(&Tree::of(&[(MODULE, INCLUDED), (PAGE, &page)])), []);
+        let code = format!("Words.\n\n{page}```\n# use a::b;\n```\n").replace("## ", "# ");
+        assert_eq!(check(&Tree::of(&[(MODULE, INCLUDED), (PAGE, &code)])), []);
     }
 
     #[test]

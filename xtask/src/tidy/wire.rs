@@ -83,7 +83,7 @@ fn mark(tree: &Tree) -> String {
 /// Whether a file decides what a store contains.
 fn decides(file: &File) -> bool {
     let name = file.path.rsplit('/').next().unwrap_or_default();
-    let stored = ["keys.rs", "schema.rs"].contains(&name);
+    let stored = ["keys.rs", "schema.rs", "wire.rs"].contains(&name);
     file.path.starts_with(BACKENDS) && (stored || name.ends_with(".lua") || name.ends_with(".sql"))
 }
 
