@@ -72,16 +72,19 @@ impl Tree {
 
     /// The folders of the stores that come with the library.
     pub(crate) fn backends(&self) -> Vec<&str> {
-        let within = |file: &File| {
-            let rest = file.path.strip_prefix(BACKENDS)?.strip_suffix("/mod.rs")?;
-            (!rest.contains('/')).then_some(rest.len())
-        };
-        let length = |file| within(file).map(|n| &file.path[BACKENDS.len()..BACKENDS.len() + n]);
-        self.files.iter().filter_map(length).collect()
+        let modules = self.ending("/mod.rs").map(|file| file.path.as_str());
+        let within =
+            modules.filter_map(|path| path.strip_prefix(BACKENDS)?.strip_suffix("/mod.rs"));
+        within.filter(|folder| !folder.contains('/')).collect()
     }
 }
 
 impl File {
+    /// Whether it is compiled for tests only, going by its name.
+    pub(crate) fn is_test(&self) -> bool {
+        self.path.ends_with("/tests.rs") || self.path.contains("/tests/")
+    }
+
     /// The lines with their numbers, which count from one.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         self.text
@@ -90,7 +93,7 @@ impl File {
             .map(|(at, line)| (at + 1, line))
     }
 
-    /// The same, up to the unit tests at the file's end.
+    /// The same lines, up to the unit tests at the file's end.
     pub(crate) fn code(&self) -> impl Iterator<Item = (usize, &str)> {
         let tests = self
             .text

@@ -18,7 +18,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.ending(".rs") {
         let shipped = SOURCES.iter().any(|folder| file.path.starts_with(folder));
-        if !shipped || EXEMPT.contains(&file.path.as_str()) || is_test(&file.path) {
+        if !shipped || EXEMPT.contains(&file.path.as_str()) || file.is_test() {
             continue;
         }
         let silenced = |line: &str| line.contains("disallowed_methods");
@@ -33,10 +33,6 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
         }
     }
     findings
-}
-
-fn is_test(path: &str) -> bool {
-    path.ends_with("/tests.rs") || path.contains("/tests/")
 }
 
 #[cfg(test)]
