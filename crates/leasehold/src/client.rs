@@ -1,7 +1,7 @@
 use std::{sync::Arc, time::Duration};
 
 use leasehold_core::{
-    Label, Mode, Name, Renewed, Status, Ttl,
+    Label, Name, Renewed, Status, Ttl,
     lease::{Loss, Renew},
 };
 
@@ -14,6 +14,8 @@ use crate::{
     guard::Guard,
     lease::Lease,
     lock::Lock,
+    rw_lock::RwLock,
+    semaphore::Semaphore,
 };
 
 /// A connection to a store of locks. Cheap to clone; clones share everything.
@@ -99,7 +101,18 @@ impl Client {
     /// The exclusive lock on `name`. Nothing is sent; a name that is not allowed is refused when
     /// the lock is used.
     pub fn lock(&self, name: impl Into<String>) -> Lock {
-        Lock::new(self.clone(), name.into(), Mode::Exclusive)
+        Lock::new(self.clone(), name.into())
+    }
+
+    /// The readers-writer lock on `name`: many readers or one writer. A writer holds the same lock
+    /// as [`lock`](Self::lock) of that name.
+    pub fn rw_lock(&self, name: impl Into<String>) -> RwLock {
+        RwLock::new(self.clone(), name.into())
+    }
+
+    /// The semaphore `name` of `permits` permits: 1 to 1 000 000, the same for all who use it.
+    pub fn semaphore(&self, name: impl Into<String>, permits: u32) -> Semaphore {
+        Semaphore::new(self.clone(), name.into(), permits)
     }
 
     /// Who holds `name` and who waits for it.

@@ -43,6 +43,10 @@ mod error;
 mod guard;
 mod lease;
 mod lock;
+mod run;
+mod rw_lock;
+mod semaphore;
+mod terms;
 
 pub use builder::ClientBuilder;
 pub use client::Client;
@@ -54,5 +58,8 @@ pub use leasehold_core::{
     lease::{Loss, Renew},
     validity::Drift,
 };
-pub use lock::{Lock, RunError};
+pub use lock::Lock;
+pub use run::RunError;
+pub use rw_lock::RwLock;
+pub use semaphore::Semaphore;
 pub use tokio_util::sync::CancellationToken;
