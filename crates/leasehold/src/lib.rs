@@ -63,3 +63,8 @@ pub use run::RunError;
 pub use rw_lock::RwLock;
 pub use semaphore::Semaphore;
 pub use tokio_util::sync::CancellationToken;
+
+/// The README's example is compiled with the documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
