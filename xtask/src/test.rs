@@ -1,6 +1,7 @@
 //! Everything that must hold, from a fresh clone: servers, build, rules, tests.
 
 use std::{
+    fs,
     io::{BufRead, BufReader},
     process::Stdio,
 };
@@ -9,7 +10,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     generate, servers, tidy,
-    workspace::{cargo, run as run_command, shown},
+    workspace::{cargo, root, run as run_command, shown},
 };
 
 /// Runs the fast tier, or with `deep` the long one; ends with a line `N passed, N failed`.
@@ -19,6 +20,7 @@ pub(crate) fn run(deep: bool) -> Result<()> {
     run_command(cargo().args(["build", "--workspace", "--all-targets"]))?;
     generate::run(true)?;
     tidy::run(false)?;
+    examples()?;
     let (tally, ended_well) = tests(deep)?;
     println!(
         "{} passed, {} failed, {} skipped",
@@ -26,6 +28,17 @@ pub(crate) fn run(deep: bool) -> Result<()> {
     );
     if tally.failed > 0 || !ended_well {
         bail!("tests failed");
+    }
+    Ok(())
+}
+
+/// Runs each example to its end: cargo's tests only build them.
+fn examples() -> Result<()> {
+    for entry in fs::read_dir(root().join("crates/leasehold/examples"))? {
+        let path = entry?.path();
+        let name = path.file_stem().context("an example has a name")?;
+        let example = ["run", "--quiet", "--package", "leasehold", "--example"];
+        run_command(cargo().args(example).arg(name))?;
     }
     Ok(())
 }

@@ -397,7 +397,9 @@ mod tests {
         /// Every order of events, with clocks that stand still or leap.
         #[test]
         fn the_end_is_final_and_validity_is_earned(
-            millis in 100_u64..=86_400_000, events in proptest::collection::vec(event(), 0..60), dice: u64,
+            millis in 100_u64..=86_400_000,
+            events in proptest::collection::vec(event(), 0..60),
+            dice: u64,
         ) {
             let ttl = ttl(millis);
             let mut lease = Lease::granted(SENT, ttl, Drift::DEFAULT, Renew::UntilReleased, dice);

@@ -107,7 +107,8 @@ impl ClientBuilder {
     /// # Errors
     ///
     /// `Invalid` for a URL or setting that is not allowed, `Unavailable` when the store does not
-    /// answer within [`connect_timeout`](Self::connect_timeout), `Denied` when it refuses this user.
+    /// answer within [`connect_timeout`](Self::connect_timeout), `Denied` when it refuses this
+    /// user.
     ///
     /// # Cancel safety
     ///

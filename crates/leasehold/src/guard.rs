@@ -157,9 +157,9 @@ impl Guard {
     ///
     /// # Errors
     ///
-    /// `Invalid` for a TTL out of range, and then nothing changed; `Lost` when the lock is lost, also
-    /// by an answer that came after the deadline; `Unavailable`, `Ambiguous`: the old deadline runs
-    /// on.
+    /// `Invalid` for a TTL out of range, and then nothing changed; `Lost` when the lock is lost,
+    /// also by an answer that came after the deadline; `Unavailable`, `Ambiguous`: the old deadline
+    /// runs on.
     ///
     /// # Cancel safety
     ///
@@ -214,8 +214,8 @@ impl Guard {
     ///
     /// # Errors
     ///
-    /// `Lost` when the lock was lost before; `Unsupported` where a lease cannot outlive its process;
-    /// `Unavailable`, `Ambiguous`. After an error the lock is released.
+    /// `Lost` when the lock was lost before; `Unsupported` where a lease cannot outlive its
+    /// process; `Unavailable`, `Ambiguous`. After an error the lock is released.
     ///
     /// # Cancel safety
     ///

@@ -10,8 +10,8 @@ use crate::error::{Error, ErrorKind, Result};
 /// [`Client::adopt`](crate::Client::adopt).
 ///
 /// Whoever has the text can renew and release the lock, so it is a secret; [`Debug`](fmt::Debug)
-/// does not show it. The form is `lease1:NAME:FENCING-TOKEN:TTL-MS:MODE:MIN-HOLD-MS:OWNER`, name and
-/// owner percent-encoded.
+/// does not show it. The form is `lease1:NAME:FENCING-TOKEN:TTL-MS:MODE:MIN-HOLD-MS:OWNER`, name
+/// and owner percent-encoded.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Lease {
     pub(crate) name: Name,

@@ -14,7 +14,8 @@ use crate::{
 /// A lock by name: who asks for it and how. Holding it is a [`Guard`].
 ///
 /// Cheap to clone and to keep. Every acquisition has an owner of its own, so one `Lock` may be used
-/// by any number of tasks at once; it is not re-entrant: a task that acquires twice waits for itself.
+/// by any number of tasks at once; it is not re-entrant: a task that acquires twice waits for
+/// itself.
 #[derive(Clone, Debug)]
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct Lock {
@@ -28,8 +29,8 @@ impl Lock {
         }
     }
 
-    /// Keeps the name taken for at least this long after the grant, also after a release or a crash:
-    /// for short jobs on hosts whose clocks differ. At most 24 h.
+    /// Keeps the name taken for at least this long after the grant, also after a release or a
+    /// crash: for short jobs on hosts whose clocks differ. At most 24 h.
     pub const fn with_min_hold(mut self, span: Duration) -> Self {
         self.terms.min_hold = Some(span);
         self

@@ -191,7 +191,8 @@ impl<'a> Pursuit<'a> {
             }
             Err(failure) => {
                 let next = self.machine.failed(now, failure.is_passing(), dice);
-                tracing::debug!(target: "leasehold", name = %self.ask.name, error = %failure, "attempt failed");
+                let name = &self.ask.name;
+                tracing::debug!(target: "leasehold", %name, error = %failure, "attempt failed");
                 self.failure = Some(failure);
                 next
             }

@@ -178,7 +178,10 @@ impl Driver {
         }
         let job = self.shared.job(name.clone(), owner.clone(), min_hold, ttl);
         if self.reaper.send(job).is_err() {
-            tracing::warn!(target: "leasehold", name = %name, "not released: its runtime has ended; the name stays taken until its TTL");
+            tracing::warn!(
+                target: "leasehold", %name,
+                "not released: its runtime has ended; the name stays taken until its TTL"
+            );
         }
     }
 

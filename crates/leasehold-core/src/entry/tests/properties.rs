@@ -67,7 +67,8 @@ fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(number, session)| Op::Try { number, session }),
         8 => (number.clone(), any::<bool>(), any::<bool>())
             .prop_map(|(number, session, old_place)| Op::Wait { number, session, old_place }),
-        1 => (number.clone(), number.clone()).prop_map(|(number, other)| Op::AskAs { number, other }),
+        1 => (number.clone(), number.clone())
+            .prop_map(|(number, other)| Op::AskAs { number, other }),
         3 => (number.clone(), any::<bool>(), 100..2_000_u64)
             .prop_map(|(number, old, ttl)| Op::Renew { number, old, ttl }),
         1 => number.clone().prop_map(|number| Op::Detach { number }),
@@ -330,7 +331,7 @@ impl Run {
         Ok(())
     }
 
-    /// Who is new got a token that is new, or that of a phase that lives on; and came first.
+    /// Who is new got a new fencing token, or that of a phase that lives on; and came first.
     fn check_grants(&mut self, before: &Entry) -> Result<(), TestCaseError> {
         let after = &self.world.entry;
         let held = |it: &&Member| before.members.iter().any(|old| old.is_same_grant(it));
