@@ -2,6 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+#[cfg(feature = "file")]
+use crate::backend::file::{Config, File};
 use crate::{
     backend::{ErasedBackend, memory::Memory},
     error::{Error, ErrorKind, Result},
@@ -47,8 +49,12 @@ fn unknown(url: &str, scheme: &str) -> Error {
 
 #[cfg(feature = "file")]
 async fn open_file(url: &str, options: Options) -> Result<Arc<dyn ErasedBackend>> {
-    let _ = options;
-    Err(feature_off(url, "file"))
+    let config = Config::from_url(url)?
+        .with_prefix(options.prefix.unwrap_or_default())
+        .with_connect_limit(options.connect_timeout)
+        .with_limit(options.call_timeout)
+        .with_random(options.random);
+    Ok(Arc::new(File::open(config).await?))
 }
 
 #[cfg(feature = "redis")]

@@ -1,0 +1,108 @@
+//! Looking without touching: read transactions beside the gate.
+
+use std::{
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+};
+
+use rusqlite::Connection;
+
+use super::{
+    super::{Failure, Page, Status},
+    failure,
+    place::Place,
+    session::Sessions,
+    table,
+};
+use crate::clock::Clock;
+
+/// How many names one page of a listing looks at.
+const PAGE: usize = 256;
+
+/// A connection that only reads.
+#[derive(Debug)]
+pub(super) struct Reader {
+    connection: Mutex<Connection>,
+    path: PathBuf,
+    sessions: PathBuf,
+    prefix: String,
+    clock: Clock,
+}
+
+impl Reader {
+    pub(super) fn new(connection: Connection, place: &Place, prefix: &str, clock: &Clock) -> Self {
+        Self {
+            connection: Mutex::new(connection),
+            path: place.database.clone(),
+            sessions: place.sessions.clone(),
+            prefix: prefix.into(),
+            clock: clock.clone(),
+        }
+    }
+
+    pub(super) fn inspect(&self, name: &str) -> Result<Status, Failure> {
+        let mut connection = self.lock();
+        let connection = connection
+            .transaction()
+            .map_err(|error| self.explain(error))?;
+        self.status(&connection, name, &mut Sessions::new(&self.sessions))
+    }
+
+    pub(super) fn list(&self, prefix: &str, after: Option<&str>) -> Result<Page, Failure> {
+        let key = |name: &str| format!("{}{name}", self.prefix);
+        let wanted = key(prefix);
+        // Names with the prefix follow one another, so the first without it ends the listing.
+        let (from, inclusive) = match after.map(key) {
+            Some(after) if after >= wanted => (after, false),
+            _ => (wanted.clone(), true),
+        };
+        let mut connection = self.lock();
+        let connection = connection
+            .transaction()
+            .map_err(|error| self.explain(error))?;
+        let mut keys = table::names(&connection, &from, inclusive, PAGE + 1)
+            .map_err(|error| self.explain(error))?;
+        keys.retain(|key| key.starts_with(&wanted));
+        let is_last = keys.len() <= PAGE;
+        keys.truncate(PAGE);
+        let names: Vec<&str> = keys
+            .iter()
+            .filter_map(|it| it.strip_prefix(&*self.prefix))
+            .collect();
+        let next = names
+            .last()
+            .filter(|_| !is_last)
+            .map(|&name| name.to_owned());
+        let mut sessions = Sessions::new(&self.sessions);
+        let mut entries = Vec::with_capacity(names.len());
+        for name in names {
+            let status = self.status(&connection, name, &mut sessions)?;
+            if !status.is_free() || !status.waiters.is_empty() {
+                entries.push(status);
+            }
+        }
+        Ok(Page::new(entries, next))
+    }
+
+    fn status(
+        &self,
+        connection: &Connection,
+        name: &str,
+        sessions: &mut Sessions<'_>,
+    ) -> Result<Status, Failure> {
+        let key = format!("{}{name}", self.prefix);
+        let entry = table::load(connection, &key).map_err(|error| self.explain(error))?;
+        Ok(entry.status(name.into(), self.clock.now(), sessions))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Connection> {
+        // A transaction ends when it is dropped, also by a panic, so the connection stays whole.
+        self.connection
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn explain(&self, error: rusqlite::Error) -> Failure {
+        failure::sql(&self.path, error)
+    }
+}
