@@ -1,0 +1,292 @@
+//! What can be typed. Help, man pages and completions are all made from this.
+
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+
+use crate::{child::OnLost, duration, exit::Scheme, output::Format};
+
+/// Run commands under locks that know when they are lost.
+#[derive(Debug, Parser)]
+#[command(
+    name = "leasehold",
+    version,
+    max_term_width = 100,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    after_help = AFTER_HELP
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const AFTER_HELP: &str = "\
+Exit status: 0 yes, 1 no, 2 error; those of `run` are in `leasehold run --help`.
+Durations need a unit: 250ms, 1.5s, 1m30s, 2h.";
+
+/// What every command takes.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Global {
+    /// The store: file:PATH, file: (the user's own) or redis://HOST:PORT [env: LEASEHOLD_URL]
+    /// [default: file:]
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) url: Option<String>,
+    /// Take the store's password from the first line of PATH rather than from the URL
+    #[arg(long, global = true, value_name = "PATH")]
+    pub(crate) password_file: Option<PathBuf>,
+    /// What is put before every name in the store [env: LEASEHOLD_PREFIX]
+    #[arg(long, global = true, value_name = "TEXT")]
+    pub(crate) prefix: Option<String>,
+    /// How long connecting to the store may take
+    #[arg(long, global = true, value_name = "DUR", default_value = "5s")]
+    #[arg(value_parser = duration::parse)]
+    pub(crate) connect_timeout: Duration,
+    /// Say only why something failed
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Say also what went well; twice, what goes on inside
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+    /// Colours on stderr [env: NO_COLOR]
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: Color,
+    /// How lines on stderr look
+    #[arg(long, global = true, value_name = "FORMAT", default_value = "text")]
+    pub(crate) log_format: Format,
+}
+
+/// When to colour.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    /// Everywhere.
+    Always,
+    /// Nowhere.
+    Never,
+}
+
+/// What can be done.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Run(Run),
+    Acquire(Acquire),
+    Renew(Renew),
+    Release(Release),
+    Status(Status),
+    List(List),
+    Completions(Completions),
+    Man(Man),
+}
+
+/// How long to wait for a lock that another holds.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Waiting {
+    /// Wait at most this long for the lock [default: without limit]
+    #[arg(long, value_name = "DUR", value_parser = duration::parse)]
+    pub(crate) wait: Option<Duration>,
+    /// Do not wait: fail if another holds the lock or waits for it
+    #[arg(short, long, conflicts_with = "wait")]
+    pub(crate) no_wait: bool,
+}
+
+/// Run a command while holding a lock
+///
+/// The command is started once the lock is held, never through a shell, and the lock is renewed
+/// until all of the command's process group has ended. If the lock cannot be renewed, the command
+/// is ended before another could get the lock: TERM at the deadline less the grace, KILL shortly
+/// before the deadline. A guard process does so even when this one was killed or stopped. What a
+/// command moves to another process group or session is out of reach.
+#[derive(Args, Debug)]
+#[command(after_help = RUN_AFTER_HELP)]
+pub(crate) struct Run {
+    /// The lock's name: 1 to 512 bytes without control characters
+    pub(crate) name: String,
+    /// How long the lock outlives a holder that stops renewing it: 100ms to 24h
+    #[arg(long, value_name = "DUR", default_value = "30s", value_parser = duration::parse)]
+    pub(crate) ttl: Duration,
+    #[command(flatten)]
+    pub(crate) waiting: Waiting,
+    /// Keep the name taken for at least this long, however short the command is
+    #[arg(long, value_name = "DUR", value_parser = duration::parse)]
+    pub(crate) at_least: Option<Duration>,
+    /// End the command after this long, with exit status 123
+    #[arg(long, value_name = "DUR", value_parser = duration::parse)]
+    pub(crate) max_hold: Option<Duration>,
+    /// How long before the deadline the command is asked to end: at most a third of the TTL
+    /// [default: a quarter of the TTL, at most 5s]
+    #[arg(long, value_name = "DUR", value_parser = duration::parse)]
+    pub(crate) grace: Option<Duration>,
+    /// What to do when the lock is lost or about to be
+    #[arg(long, value_name = "WHAT", default_value = "term")]
+    pub(crate) on_lost: OnLost,
+    /// The exit status when the lock was not acquired in time [default: 124]
+    #[arg(short = 'E', long, value_name = "CODE")]
+    pub(crate) conflict_exit_code: Option<u8>,
+    /// Words about the holder for those who look [default: the command's name]
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) label: Option<String>,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD", num_args = 1..)]
+    #[arg(value_hint = clap::ValueHint::CommandWithArguments)]
+    pub(crate) command: Vec<OsString>,
+}
+
+const RUN_AFTER_HELP: &str = "\
+Exit status:
+  the command's own; 128+n if signal n ended it
+  122  the store could not be reached, or was down when the wait ended
+  123  the lock was lost, or --max-hold was over, while the command ran
+  124  another held the lock for the whole wait (-E changes it)
+  125  wrong usage or configuration; the command was not run
+  126  the command cannot be executed
+  127  there is no such command
+
+Environment of the command:
+  LEASEHOLD_NAME, LEASEHOLD_OWNER, LEASEHOLD_FENCING_TOKEN, LEASEHOLD_TTL_MS
+  LEASEHOLD_HELD: by it a nested run of the same name is refused
+
+Example, in a crontab on several hosts whose clocks differ by less than 50 s:
+  leasehold run nightly --no-wait --at-least 50s -E 0 -- backup --all";
+
+/// Acquire a lock for a script that cannot be wrapped, and print its lease
+///
+/// The lock then lives by its TTL alone: renew it in time with `leasehold renew`, and give it back
+/// with `leasehold release`. Whoever has the lease can do both, so treat it as a secret.
+#[derive(Args, Debug)]
+pub(crate) struct Acquire {
+    /// The lock's name: 1 to 512 bytes without control characters
+    pub(crate) name: String,
+    /// How long the lock lasts unless it is renewed: 100ms to 24h
+    #[arg(long, value_name = "DUR", value_parser = duration::parse)]
+    pub(crate) ttl: Duration,
+    #[command(flatten)]
+    pub(crate) waiting: Waiting,
+    /// Keep the name taken for at least this long, however soon it is released
+    #[arg(long, value_name = "DUR", value_parser = duration::parse)]
+    pub(crate) at_least: Option<Duration>,
+    /// Words about the holder for those who look
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) label: Option<String>,
+    #[command(flatten)]
+    pub(crate) data: Data,
+}
+
+/// Renew a lease, and print it as it is from then on
+///
+/// Exit status: 0 renewed, 1 the lock was lost, 2 error.
+#[derive(Args, Debug)]
+pub(crate) struct Renew {
+    /// The lease that `leasehold acquire` printed, or - to read it from stdin
+    pub(crate) lease: String,
+    /// How long the lock is to last from now on, if that is longer than the lease's own TTL
+    #[arg(long, value_name = "DUR", value_parser = duration::parse)]
+    pub(crate) ttl: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) data: Data,
+}
+
+/// Release a lease, or end someone else's by force
+///
+/// Exit status: 0 released, 1 it was not held any more, 2 error.
+#[derive(Args, Debug)]
+pub(crate) struct Release {
+    /// The lease that `leasehold acquire` printed, or - to read it from stdin
+    #[arg(required_unless_present = "force", conflicts_with = "force")]
+    pub(crate) lease: Option<String>,
+    /// End whatever holds NAME, though its holder may still be at work
+    #[arg(long, value_name = "NAME", requires = "yes")]
+    pub(crate) force: Option<String>,
+    /// Only this holder: the owner that `leasehold status` shows
+    #[arg(long, value_name = "OWNER", requires = "force", conflicts_with = "all")]
+    pub(crate) owner: Option<String>,
+    /// All holders, where there are several
+    #[arg(long, requires = "force")]
+    pub(crate) all: bool,
+    /// That this is meant
+    #[arg(long, requires = "force")]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) data: Data,
+}
+
+/// Show who holds a lock and who waits for it
+///
+/// Exit status: 0 held, 1 free, 2 error.
+#[derive(Args, Debug)]
+pub(crate) struct Status {
+    /// The lock's name
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) data: Data,
+}
+
+/// List the locks that are held or waited for
+#[derive(Args, Debug)]
+pub(crate) struct List {
+    /// Only names that begin with this
+    #[arg(default_value = "", hide_default_value = true)]
+    pub(crate) prefix_of_names: String,
+    #[command(flatten)]
+    pub(crate) data: Data,
+}
+
+/// How data on stdout looks.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Data {
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Print the completions for a shell
+#[derive(Args, Debug)]
+pub(crate) struct Completions {
+    /// Which shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Write the manual pages into a directory
+#[derive(Args, Debug)]
+pub(crate) struct Man {
+    /// Where to
+    pub(crate) dir: PathBuf,
+}
+
+impl Command {
+    /// Whose exit statuses apply.
+    pub(crate) const fn scheme(&self) -> Scheme {
+        match self {
+            Self::Run(_) => Scheme::Run,
+            _ => Scheme::Ask,
+        }
+    }
+}
+
+/// Reads what was typed.
+///
+/// # Errors
+///
+/// It is wrong, or asks for help.
+pub(crate) fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
+    Cli::from_arg_matches(&definition().try_get_matches_from(arguments)?)
+}
+
+/// The definition that help, man pages and completions are made from.
+pub(crate) fn definition() -> clap::Command {
+    Cli::command()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        definition().debug_assert();
+    }
+}

@@ -1,0 +1,43 @@
+//! One file for each command.
+
+use crate::{
+    cli::{Command, Global},
+    exit::{Exit, Problem},
+    output::Talk,
+};
+
+pub(crate) mod completions;
+pub(crate) mod man;
+
+mod acquire;
+mod lease;
+mod list;
+mod release;
+mod renew;
+mod run;
+mod show;
+mod status;
+
+pub(crate) use show::describe;
+
+/// Runs a command that needs the store.
+///
+/// # Errors
+///
+/// It could not be done.
+pub(crate) async fn run_async(
+    command: Command,
+    global: &Global,
+    talk: &Talk,
+) -> Result<Exit, Problem> {
+    match command {
+        Command::Run(args) => run::run(&args, global, talk).await,
+        Command::Acquire(args) => acquire::run(&args, global, talk).await,
+        Command::Renew(args) => renew::run(&args, global, talk).await,
+        Command::Release(args) => release::run(&args, global, talk).await,
+        Command::Status(args) => status::run(&args, global, talk).await,
+        Command::List(args) => list::run(&args, global, talk).await,
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
+    }
+}

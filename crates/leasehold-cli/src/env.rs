@@ -1,0 +1,82 @@
+//! Every environment variable the command reads or sets.
+
+use std::{env, ffi::OsString};
+
+use leasehold::Guard;
+
+use crate::exit::Problem;
+
+/// Read: the store, where `--url` is not given.
+pub(crate) const URL: &str = "LEASEHOLD_URL";
+/// Read: the prefix of names in the store, where `--prefix` is not given.
+pub(crate) const PREFIX: &str = "LEASEHOLD_PREFIX";
+/// Set for the command of `run`: the lock's name.
+pub(crate) const NAME: &str = "LEASEHOLD_NAME";
+/// Set for the command of `run`: the unique id of the acquisition.
+pub(crate) const OWNER: &str = "LEASEHOLD_OWNER";
+/// Set for the command of `run`: the fencing token.
+pub(crate) const FENCING_TOKEN: &str = "LEASEHOLD_FENCING_TOKEN";
+/// Set for the command of `run`: the TTL in effect, in milliseconds.
+pub(crate) const TTL_MS: &str = "LEASEHOLD_TTL_MS";
+/// Set and read: the owners of all the runs around this process, separated by spaces. By it a
+/// nested run of the same name is known.
+pub(crate) const HELD: &str = "LEASEHOLD_HELD";
+/// Read: no colours, when it is set to anything.
+const NO_COLOR: &str = "NO_COLOR";
+
+/// The store that the environment names.
+///
+/// # Errors
+///
+/// The variable is set and cannot be used.
+pub(crate) fn url() -> Result<Option<String>, Problem> {
+    let Some(url) = text(URL)? else {
+        return Ok(None);
+    };
+    if url.is_empty() {
+        return Err(Problem::usage(format!("{URL} is set and empty"))
+            .hint("set it to the URL of the store, or unset it for the local file store"));
+    }
+    Ok(Some(url))
+}
+
+/// The prefix that the environment names.
+///
+/// # Errors
+///
+/// The variable is set and cannot be used.
+pub(crate) fn prefix() -> Result<Option<String>, Problem> {
+    text(PREFIX)
+}
+
+fn text(variable: &str) -> Result<Option<String>, Problem> {
+    let refuse = |_| Problem::usage(format!("{variable} is not valid UTF-8"));
+    env::var_os(variable)
+        .map(|value| value.into_string().map_err(refuse))
+        .transpose()
+}
+
+/// Whether colours are unwanted.
+pub(crate) fn no_color() -> bool {
+    env::var_os(NO_COLOR).is_some_and(|value| !value.is_empty())
+}
+
+/// The owners of the runs around this process.
+pub(crate) fn held() -> Vec<String> {
+    let held = env::var(HELD).unwrap_or_default();
+    held.split_whitespace().map(Into::into).collect()
+}
+
+/// What the command of `run` finds in its environment, whatever was inherited.
+pub(crate) fn for_command(lease: &Guard) -> Vec<(&'static str, OsString)> {
+    let owner = lease.owner().as_str();
+    let mut held = held();
+    held.push(owner.into());
+    vec![
+        (NAME, lease.name().as_str().into()),
+        (OWNER, owner.into()),
+        (FENCING_TOKEN, lease.fencing_token().to_string().into()),
+        (TTL_MS, lease.ttl().as_millis().to_string().into()),
+        (HELD, held.join(" ").into()),
+    ]
+}
