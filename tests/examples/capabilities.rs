@@ -2,13 +2,23 @@
 
 #![allow(clippy::print_stdout)] // printing is this program's work
 
-use leasehold::backend::{Backend, Capabilities, memory::Memory};
+use std::error::Error;
+
+use leasehold::backend::{
+    Backend, Capabilities,
+    file::{Config, File},
+    memory::Memory,
+};
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
-    let stores = [Memory::new().capabilities()];
+async fn main() -> Result<(), Box<dyn Error>> {
+    let folder = tempfile::tempdir()?;
+    let file = File::open(Config::new(folder.path().join("locks.db"))).await?;
+
+    let stores = [file.capabilities(), Memory::new().capabilities()];
     let objects: Vec<String> = stores.iter().map(object).collect();
     println!("[{}]", objects.join(",\n "));
+    Ok(())
 }
 
 /// From the debug form, which has every field: a new one cannot be forgotten here.

@@ -12,13 +12,13 @@ use crate::{
 
 /// A semaphore by name: at most so many permits are out at once.
 ///
-/// Every permit has an owner and a lease, so one that died gives its permits back after one TTL, and
-/// a late or repeated release never makes them more.
+/// Every permit has an owner and a lease, so one that died gives its permits back after one TTL,
+/// and a late or repeated release never makes them more.
 ///
-/// All who use a name must give the same number of permits: with another one a try is a `Conflict`,
-/// and a waiter waits until those that hold now are gone. Holders that overlap share a fencing
-/// token, so it does not tell a late holder from its successor: a semaphore bounds load, it does not
-/// guard data.
+/// All who use a name must give the same number of permits: with another one a try is a
+/// `Conflict`, and a waiter waits until those that hold now are gone. Holders that overlap share a
+/// fencing token, so it does not tell a late holder from its successor: a semaphore bounds load, it
+/// does not guard data.
 #[derive(Clone, Debug)]
 #[must_use = "a semaphore does nothing until a permit is acquired"]
 pub struct Semaphore {

@@ -11,6 +11,7 @@ mod biased;
 mod cancel_safety;
 mod claims;
 mod imports;
+mod links;
 mod pages;
 mod reach;
 mod scripts;
@@ -80,6 +81,7 @@ const RULES: &[fn(&Tree) -> Vec<Finding>] = &[
     biased::check,
     reach::check,
     pages::check,
+    links::check,
     scripts::check,
     wire::check,
     cancel_safety::check,

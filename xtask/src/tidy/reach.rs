@@ -84,7 +84,7 @@ fn declared(line: &str) -> Option<&str> {
 }
 
 /// Takes `..` out of a path.
-fn normal(path: &str) -> String {
+pub(super) fn normal(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
         match part {

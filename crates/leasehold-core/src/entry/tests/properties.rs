@@ -91,7 +91,7 @@ struct Run {
     tickets: BTreeMap<u128, u64>,
     /// The ticket that the caller of this step took up again.
     claim: Option<u64>,
-    /// When those who were told that they are first will ask again.
+    /// When the first will ask again, if it was told so as the first.
     wakes: BTreeMap<Owner, Instant>,
 }
 
@@ -331,7 +331,7 @@ impl Run {
         Ok(())
     }
 
-    /// Who is new got a new fencing token, or that of a phase that lives on; and came first.
+    /// Who is new came first, under a new fencing token or that of a phase that lives on.
     fn check_grants(&mut self, before: &Entry) -> Result<(), TestCaseError> {
         let after = &self.world.entry;
         let held = |it: &&Member| before.members.iter().any(|old| old.is_same_grant(it));
@@ -398,7 +398,11 @@ impl Run {
         for owner in self.world.again() {
             self.wakes.insert(owner, self.world.now);
         }
-        let Some(first) = self.world.entry.queue.first().cloned() else {
+        let first = self.world.entry.queue.first().cloned();
+        // One that was overtaken by an old ticket meanwhile is left to its heartbeat.
+        self.wakes
+            .retain(|owner, _| first.as_ref().is_some_and(|it| it.owner == *owner));
+        let Some(first) = first else {
             return Ok(());
         };
         let World {
