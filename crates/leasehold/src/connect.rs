@@ -49,10 +49,13 @@ fn unknown(url: &str, scheme: &str) -> Error {
 
 #[cfg(feature = "file")]
 async fn open_file(url: &str, options: Options) -> Result<Arc<dyn ErasedBackend>> {
+    // A little earlier than the driver loses patience: the store knows who is in the way.
+    let limit = options.call_timeout;
+    let limit = limit - (limit / 10).min(Duration::from_millis(100));
     let config = Config::from_url(url)?
         .with_prefix(options.prefix.unwrap_or_default())
         .with_connect_limit(options.connect_timeout)
-        .with_limit(options.call_timeout)
+        .with_limit(limit)
         .with_random(options.random);
     Ok(Arc::new(File::open(config).await?))
 }

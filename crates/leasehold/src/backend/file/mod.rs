@@ -138,10 +138,12 @@ impl File {
     async fn call<T: Send + 'static>(
         &self,
         weight: usize,
+        dropped: Dropped,
         work: impl FnOnce(&mut Batch<'_>) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         let parts = self.parts()?;
         let claim = Arc::new(Claim::default());
+        let _given_up = matches!(dropped, Dropped::GivesUp).then(|| GiveUp(Arc::clone(&claim)));
         let (reply, answer) = oneshot::channel();
         let call = Call::new(Arc::clone(&claim), weight, work, reply);
         let asked = async {
@@ -194,10 +196,28 @@ impl File {
             };
             Ok(keyed.into_iter().map(one).collect())
         };
-        match self.call(renewals.len(), renew).await {
+        match self.call(renewals.len(), Dropped::GivesUp, renew).await {
             Ok(answers) => answers,
             Err(failure) => vec![Err(failure); renewals.len()],
         }
+    }
+}
+
+/// What becomes of a call that has not begun when its future is dropped.
+#[derive(Clone, Copy, Debug)]
+enum Dropped {
+    /// It is not made: nobody would use what it takes.
+    GivesUp,
+    /// It is made all the same: it frees something.
+    GoesOn,
+}
+
+/// Gives a call up when it is dropped; one that has begun or ended is not touched.
+struct GiveUp(Arc<Claim>);
+
+impl Drop for GiveUp {
+    fn drop(&mut self) {
+        self.0.abandon();
     }
 }
 
@@ -234,7 +254,7 @@ impl Backend for File {
 
     async fn acquire(&self, request: &Request) -> Result<Attempt, Failure> {
         let (key, request) = (self.key(&request.name), request.clone());
-        self.call(1, move |batch| {
+        self.call(1, Dropped::GivesUp, move |batch| {
             let session = Some(batch.own_session()?);
             batch.change(&key, |entry, turn| entry.acquire(&request, session, turn))
         })
@@ -256,7 +276,7 @@ impl Backend for File {
         min_hold: Option<Duration>,
     ) -> Result<Released, Failure> {
         let (key, owner) = (self.key(name), owner.clone());
-        self.call(1, move |batch| {
+        self.call(1, Dropped::GoesOn, move |batch| {
             batch.change(&key, |entry, turn| entry.release(&owner, min_hold, turn))
         })
         .await
@@ -264,7 +284,7 @@ impl Backend for File {
 
     async fn detach(&self, renewal: &Renewal) -> Result<Renewed, Failure> {
         let (key, renewal) = (self.key(&renewal.name), renewal.clone());
-        self.call(1, move |batch| {
+        self.call(1, Dropped::GoesOn, move |batch| {
             batch.change(&key, |entry, turn| entry.detach(&renewal, turn))
         })
         .await
@@ -283,14 +303,14 @@ impl Backend for File {
 
     async fn force(&self, name: &Name, observed: &str) -> Result<bool, Failure> {
         let (key, observed) = (self.key(name), observed.to_owned());
-        self.call(1, move |batch| {
+        self.call(1, Dropped::GoesOn, move |batch| {
             batch.change(&key, |entry, turn| entry.force(&observed, turn))
         })
         .await
     }
 
     async fn ping(&self) -> Result<(), Failure> {
-        self.call(1, |_| Ok(())).await
+        self.call(1, Dropped::GivesUp, |_| Ok(())).await
     }
 
     fn clock(&self) -> Option<Clock> {

@@ -1,0 +1,140 @@
+//! A process that takes locks, for tests that kill it, stop it or let many of it loose.
+//!
+//! ```text
+//! holder URL hold NAME TTL-MS              acquire, say "held TOKEN"; then for each line of stdin
+//!                                          "check" or "release", answer; at its end, exit
+//! holder URL try NAME                      "granted TOKEN", "busy" or "error KIND|MESSAGE|HINT"
+//! holder URL hammer SECONDS NAMES DIR      say "ready"; at a line of stdin, acquire and release
+//!                                          names in turn, each guarded by a file in DIR; "cycles N"
+//! holder URL leave PREFIX                  acquire and detach one name after another, and release
+//!                                          every second one; "held NAME TOKEN", "freed NAME"
+//! ```
+
+#![allow(clippy::print_stdout)] // answering on stdout is this program's work
+
+use std::{
+    env,
+    fs::OpenOptions,
+    io::{self, BufRead, Write},
+    path::Path,
+    time::Duration,
+};
+
+use leasehold::{Client, Error, Guard};
+
+#[tokio::main(worker_threads = 2)]
+async fn main() {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let [url, command, rest @ ..] = arguments.as_slice() else {
+        panic!("no URL and command");
+    };
+    let done = match Client::connect(url).await {
+        Err(error) => Err(error),
+        Ok(client) => match (*command, rest) {
+            ("hold", [name, ttl]) => hold(&client, name, number(ttl)).await,
+            ("try", [name]) => attempt(&client, name).await,
+            ("hammer", [seconds, names, claims]) => {
+                hammer(&client, number(seconds), number(names), Path::new(claims)).await
+            }
+            ("leave", [prefix]) => leave(&client, prefix).await,
+            _ => panic!("unknown command {command}"),
+        },
+    };
+    if let Err(error) = done {
+        let hint = error.hint().unwrap_or_default();
+        say(&format!("error {:?}|{error}|{hint}", error.kind()));
+    }
+}
+
+async fn hold(client: &Client, name: &str, ttl: u64) -> Result<(), Error> {
+    let lock = client.lock(name).with_ttl(Duration::from_millis(ttl));
+    let guard = lock.acquire().await?;
+    say(&format!("held {}", guard.fencing_token()));
+    let (sender, mut lines) = tokio::sync::mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        for line in io::stdin().lock().lines().map_while(Result::ok) {
+            let _ = sender.send(line);
+        }
+    });
+    let mut guard: Option<Guard> = Some(guard);
+    while let Some(line) = lines.recv().await {
+        let answer = match (line.as_str(), guard.as_ref()) {
+            ("check", Some(guard)) => guard.check(),
+            ("release", Some(_)) => match guard.take() {
+                Some(guard) => guard.release().await,
+                None => Ok(()),
+            },
+            _ => panic!("unknown line {line}"),
+        };
+        match answer {
+            Ok(()) => say("ok"),
+            Err(error) => say(&format!("{:?}", error.kind())),
+        }
+    }
+    Ok(())
+}
+
+async fn attempt(client: &Client, name: &str) -> Result<(), Error> {
+    match client.lock(name).try_acquire().await? {
+        Some(guard) => {
+            say(&format!("granted {}", guard.fencing_token()));
+            guard.release().await
+        }
+        None => {
+            say("busy");
+            Ok(())
+        }
+    }
+}
+
+async fn hammer(client: &Client, seconds: u64, names: u64, claims: &Path) -> Result<(), Error> {
+    say("ready");
+    let mut line = String::new();
+    io::stdin()
+        .read_line(&mut line)
+        .expect("a line to start at");
+    let clock = client.clock();
+    let end = clock.now().after(Duration::from_secs(seconds));
+    let mut cycles = 0_u64;
+    // Each process goes through the names in an order of its own.
+    let stride = u64::from(std::process::id()) % names.max(1);
+    while clock.now() < end {
+        let name = format!("n{}", (cycles * 7919 + stride) % names.max(1));
+        let guard = client.lock(&name).acquire().await?;
+        let claim = claims.join(&name);
+        let alone = OpenOptions::new().write(true).create_new(true).open(&claim);
+        assert!(alone.is_ok(), "{name} is held by two: {alone:?}");
+        tokio::task::yield_now().await;
+        std::fs::remove_file(&claim).expect("our claim");
+        guard.release().await?;
+        cycles += 1;
+    }
+    say(&format!("cycles {cycles}"));
+    Ok(())
+}
+
+async fn leave(client: &Client, prefix: &str) -> Result<(), Error> {
+    for count in 0_u64.. {
+        let name = format!("{prefix}{count}");
+        let guard = client.lock(&name).acquire().await?;
+        let token = guard.fencing_token();
+        if count % 2 == 0 {
+            guard.into_lease().await?;
+            say(&format!("held {name} {token}"));
+        } else {
+            guard.release().await?;
+            say(&format!("freed {name} {token}"));
+        }
+    }
+    Ok(())
+}
+
+fn number(text: &str) -> u64 {
+    text.parse().expect("a number")
+}
+
+fn say(line: &str) {
+    println!("{line}");
+    io::stdout().flush().expect("somebody listens");
+}
