@@ -5,7 +5,7 @@
 //!                                          "check" or "release", answer; at its end, exit
 //! holder URL try NAME                      "granted TOKEN", "busy" or "error KIND|MESSAGE|HINT"
 //! holder URL hammer SECONDS NAMES DIR      say "ready"; at a line of stdin, acquire and release
-//!                                          names in turn, each guarded by a file in DIR; "cycles N"
+//!                                          names, each guarded by a file in DIR; "cycles N"
 //! holder URL leave PREFIX                  acquire and detach one name after another, and release
 //!                                          every second one; "held NAME TOKEN", "freed NAME"
 //! ```
