@@ -142,6 +142,12 @@ impl Lease {
         self.deadline
     }
 
+    /// Where [`Renew::AtMost`] ends the lease; [`Instant::MAX`] when it does not.
+    #[must_use]
+    pub const fn cap(&self) -> Instant {
+        self.cap
+    }
+
     /// Where the lease stands at `now`. Asking is what notices a deadline: no timer is needed.
     pub fn observe(&mut self, now: Instant) -> State {
         if self.state.is_held() && now >= self.deadline {

@@ -51,6 +51,8 @@ pub struct Holder {
     pub remaining: Option<Duration>,
     /// For how long it has been held, where the store knows.
     pub held_for: Option<Duration>,
+    /// What the holder published about itself, such as a leader's address: untrusted text.
+    pub note: Option<String>,
 }
 
 impl Holder {
@@ -64,6 +66,7 @@ impl Holder {
             token: Some(token),
             remaining: Some(remaining),
             held_for: None,
+            note: None,
         }
     }
 
@@ -77,6 +80,7 @@ impl Holder {
             token: None,
             remaining,
             held_for: None,
+            note: None,
         }
     }
 

@@ -115,6 +115,10 @@ impl ClientBuilder {
     /// Safe: a connection half made is dropped.
     pub async fn connect(self, url: &str) -> Result<Client> {
         let thread = self.thread()?;
+        self.connect_on(thread, url).await
+    }
+
+    pub(crate) async fn connect_on(self, thread: Option<OwnThread>, url: &str) -> Result<Client> {
         let options = Options {
             prefix: self.prefix.clone(),
             connect_timeout: self.connect_timeout,
@@ -145,6 +149,15 @@ impl ClientBuilder {
             return Err(Error::new(ErrorKind::Invalid, reason));
         }
         let thread = self.thread()?;
+        self.assemble(Arc::new(backend), thread)
+    }
+
+    #[cfg(feature = "blocking")]
+    pub(crate) fn build_on(
+        self,
+        thread: Option<OwnThread>,
+        backend: impl Backend,
+    ) -> Result<Client> {
         self.assemble(Arc::new(backend), thread)
     }
 

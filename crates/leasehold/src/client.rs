@@ -10,10 +10,12 @@ use crate::{
     builder::ClientBuilder,
     clock::Clock,
     driver::{Driver, acquire},
+    election::Election,
     error::{Error, ErrorKind, Result},
     guard::Guard,
     lease::Lease,
     lock::Lock,
+    multi_lock::MultiLock,
     rw_lock::RwLock,
     semaphore::Semaphore,
 };
@@ -113,6 +115,20 @@ impl Client {
     /// The semaphore `name` of `permits` permits: 1 to 1 000 000, the same for all who use it.
     pub fn semaphore(&self, name: impl Into<String>, permits: u32) -> Semaphore {
         Semaphore::new(self.clone(), name.into(), permits)
+    }
+
+    /// The election `name`: of all who campaign, one leads.
+    pub fn election(&self, name: impl Into<String>) -> Election {
+        Election::new(self.clone(), name.into())
+    }
+
+    /// All of these locks or none, under one guard.
+    pub fn lock_all<I, S>(&self, names: I) -> MultiLock
+    where
+        I: IntoIterator<Item = S>,
+        S: Into<String>,
+    {
+        MultiLock::new(self.clone(), names.into_iter().map(Into::into).collect())
     }
 
     /// Who holds `name` and who waits for it.

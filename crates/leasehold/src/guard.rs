@@ -1,18 +1,11 @@
 use std::{fmt, sync::Arc, time::Duration};
 
-use leasehold_core::{
-    FencingToken, Instant, Mode, Name, Owner, Ttl,
-    lease::{Loss, State},
-};
+use leasehold_core::{FencingToken, Instant, Mode, Name, Owner, Ttl, lease::Loss};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    driver::{
-        Driver,
-        held::Held,
-        release::{self, given_up, lost},
-    },
-    error::{Error, Result},
+    driver::{Driver, extend, held::Held, release},
+    error::Result,
     lease::Lease,
 };
 
@@ -97,16 +90,9 @@ impl Guard {
     ///
     /// # Errors
     ///
-    /// `Lost`, with the reason in [`Error::loss`].
+    /// `Lost`, with the reason in [`Error::loss`](crate::Error::loss).
     pub fn check(&self) -> Result<()> {
-        if self.driver.shared.is_forked() {
-            return self.driver.check_usable();
-        }
-        match self.held.observe(self.driver.shared.clock.now()) {
-            State::Lost(loss) => Err(lost(&self.held, loss)),
-            State::Released => Err(given_up(&self.held)),
-            _ => Ok(()),
-        }
+        extend::check(&self.driver, &self.held)
     }
 
     /// Waits until the lock is lost, and says why. It fires at the deadline at the latest, without
@@ -165,32 +151,23 @@ impl Guard {
     ///
     /// Safe: the store may have lengthened the lease, the deadline here is then the earlier one.
     pub async fn extend(&self, ttl: Duration) -> Result<Instant> {
+        self.begin_extension(ttl)?.await
+    }
+
+    /// Checks what was asked for; the future it answers borrows nothing.
+    pub(crate) fn begin_extension(
+        &self,
+        ttl: Duration,
+    ) -> Result<impl Future<Output = Result<Instant>> + Send + use<>> {
         let ttl = Ttl::new(ttl)?;
         self.check()?;
-        let named = |error: Error| error.with_lock_name(self.held.name.as_str());
-        let shared = &self.driver.shared;
-        let sent = shared.clock.now();
-        let until = sent
-            .after(shared.settings.call_limit)
-            .min(self.held.deadline());
-        let renewal = [self.held.renewal(ttl)];
-        let mut answers = tokio::select! { biased;
-            answers = shared.backend.renew(&renewal) => answers,
-            () = shared.clock.sleep_until(until) => Vec::new(),
-        };
-        match answers.pop() {
-            Some(Ok(answer)) => {
-                self.held.extended(shared.clock.now(), sent, answer);
-                shared.replan(&self.held);
-            }
-            Some(Err(failure)) => return Err(named(failure.into())),
-            None => {
-                self.check()?;
-                return Err(named(shared.no_answer("the extension").into()));
-            }
-        }
-        self.check()?;
-        Ok(self.held.deadline())
+        let (driver, held) = (Arc::clone(&self.driver), Arc::clone(&self.held));
+        Ok(async move { extend::extend(&driver, &held, ttl).await })
+    }
+
+    /// Publishes `note` about this holder, now and with every renewal.
+    pub(crate) async fn publish(&self, note: String) -> Result<()> {
+        extend::publish(&self.driver, &self.held, note).await
     }
 
     /// Releases the lock: renewal stops, then the store is told. Waits for its answer for the
@@ -207,6 +184,25 @@ impl Guard {
     /// Safe: the release goes on in the background.
     pub async fn release(self) -> Result<()> {
         release::release(&self.driver, &self.held).await
+    }
+
+    /// Turns a writer into a reader without letting go: others may read from here on, under the same
+    /// fencing token, and no writer came in between.
+    ///
+    /// # Errors
+    ///
+    /// `Lost` when the lock was lost before; `Unsupported` where the store cannot; `Unavailable`,
+    /// `Ambiguous`. After an error the lock is released.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the lock is released in the background.
+    pub async fn downgrade(self) -> Result<Self> {
+        if self.held.mode == Mode::Read {
+            return Ok(self);
+        }
+        let reader = release::downgrade(&self.driver, &self.held).await?;
+        Ok(Self::new(Arc::clone(&self.driver), reader))
     }
 
     /// Hands the lock over to another process: the entry in the store lives by its TTL alone from

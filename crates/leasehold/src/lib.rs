@@ -32,6 +32,8 @@
 //! each promises, and the trait for a store of your own.
 
 pub mod backend;
+#[cfg(feature = "blocking")]
+pub mod blocking;
 pub mod clock;
 pub mod random;
 
@@ -39,10 +41,12 @@ mod builder;
 mod client;
 mod connect;
 mod driver;
+mod election;
 mod error;
 mod guard;
 mod lease;
 mod lock;
+mod multi_lock;
 mod run;
 mod rw_lock;
 mod semaphore;
@@ -50,6 +54,7 @@ mod terms;
 
 pub use builder::ClientBuilder;
 pub use client::Client;
+pub use election::{Election, Leader, Leadership, Observe};
 pub use error::{Error, ErrorKind, Result};
 pub use guard::Guard;
 pub use lease::Lease;
@@ -59,6 +64,7 @@ pub use leasehold_core::{
     validity::Drift,
 };
 pub use lock::Lock;
+pub use multi_lock::{MultiGuard, MultiLock};
 pub use run::RunError;
 pub use rw_lock::RwLock;
 pub use semaphore::Semaphore;

@@ -29,6 +29,10 @@ impl Lock {
         }
     }
 
+    pub(crate) const fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
     /// Keeps the name taken for at least this long after the grant, also after a release or a
     /// crash: for short jobs on hosts whose clocks differ. At most 24 h.
     pub const fn with_min_hold(mut self, span: Duration) -> Self {

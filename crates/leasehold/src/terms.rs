@@ -84,6 +84,30 @@ impl Terms {
 /// The settings that every way of holding has, in the same words.
 macro_rules! terms {
     ($kind:ty) => {
+        terms!(settings $kind);
+
+        impl $kind {
+            /// The name, as given.
+            #[must_use]
+            pub fn name(&self) -> &str {
+                &self.terms.name
+            }
+
+            /// Who holds the name and who waits for it.
+            ///
+            /// # Errors
+            ///
+            /// As [`Client::inspect`](crate::Client::inspect).
+            ///
+            /// # Cancel safety
+            ///
+            /// Safe: it changes nothing.
+            pub async fn inspect(&self) -> crate::Result<leasehold_core::Status> {
+                self.terms.client.inspect(&self.terms.name).await
+            }
+        }
+    };
+    (settings $kind:ty) => {
         impl $kind {
             /// How long the lease lives in the store when nobody renews it: 100 ms to 24 h, a
             /// fraction of a millisecond rounded up. Default: the client's, 30 s.
@@ -105,25 +129,6 @@ macro_rules! terms {
             pub fn with_label(mut self, label: impl Into<String>) -> Self {
                 self.terms.label = Some(label.into());
                 self
-            }
-
-            /// The name, as given.
-            #[must_use]
-            pub fn name(&self) -> &str {
-                &self.terms.name
-            }
-
-            /// Who holds the name and who waits for it.
-            ///
-            /// # Errors
-            ///
-            /// As [`Client::inspect`](crate::Client::inspect).
-            ///
-            /// # Cancel safety
-            ///
-            /// Safe: it changes nothing.
-            pub async fn inspect(&self) -> crate::Result<leasehold_core::Status> {
-                self.terms.client.inspect(&self.terms.name).await
             }
         }
     };

@@ -1,6 +1,6 @@
 //! One that holds a name, and for how long.
 
-use alloc::sync::Arc;
+use alloc::{string::String, sync::Arc};
 use core::time::Duration;
 
 use super::Crowd;
@@ -27,6 +27,8 @@ pub struct Member {
     pub kept: bool,
     /// The session the holder's life hangs on; none when the entry lives by its TTL alone.
     pub session: Option<Arc<str>>,
+    /// What the holder had published about itself.
+    pub note: Option<String>,
 }
 
 /// What has become of a member.
@@ -59,6 +61,7 @@ impl Member {
             hold_until: granted,
             kept: false,
             session: None,
+            note: None,
         }
     }
 
@@ -81,6 +84,7 @@ impl Member {
         self.expires = until;
         self.hold_until = until;
         self.session = None;
+        self.note = None;
     }
 
     pub(super) fn lengthen(&mut self, now: Instant, ttl: Ttl) {
@@ -92,6 +96,7 @@ impl Member {
         let remaining = self.expires - now;
         let mut holder = Holder::new(&self.owner, self.mode, self.token, remaining);
         holder.held_for = Some(now - self.granted);
+        holder.note.clone_from(&self.note);
         if self.kept {
             holder.kind = HolderKind::Kept;
         }

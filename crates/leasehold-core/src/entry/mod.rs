@@ -84,12 +84,32 @@ impl Entry {
 
     /// Lengthens a lease; never creates or shortens one.
     pub fn renew(&mut self, renewal: &Renewal, turn: &mut Turn<'_>) -> Renewed {
-        self.lengthen(renewal, false, turn)
+        self.change_lease(renewal, turn, |_| {})
     }
 
     /// As [`Entry::renew`], and unbinds the lease from its session.
     pub fn detach(&mut self, renewal: &Renewal, turn: &mut Turn<'_>) -> Renewed {
-        self.lengthen(renewal, true, turn)
+        self.change_lease(renewal, turn, |member| member.session = None)
+    }
+
+    /// Turns an exclusive lease into a reader's under the same fencing token, set to a full TTL, and
+    /// lets in the readers that wait in front.
+    pub fn downgrade(&mut self, renewal: &Renewal, turn: &mut Turn<'_>) -> Renewed {
+        self.change_lease(renewal, turn, |member| {
+            if member.mode == Mode::Exclusive {
+                member.mode = Mode::Read;
+            }
+        })
+    }
+
+    /// Publishes `note` for those who inspect the name, or takes it back; as a renewal else.
+    pub fn annotate(
+        &mut self,
+        renewal: &Renewal,
+        note: Option<&str>,
+        turn: &mut Turn<'_>,
+    ) -> Renewed {
+        self.change_lease(renewal, turn, |member| member.note = note.map(String::from))
     }
 
     /// Gives up what `owner` has: the lock, a place in the queue, or both; then serves the queue.
@@ -164,15 +184,18 @@ impl Entry {
         self.members.is_empty() && self.queue.is_empty()
     }
 
-    fn lengthen(&mut self, renewal: &Renewal, unbind: bool, turn: &mut Turn<'_>) -> Renewed {
+    fn change_lease(
+        &mut self,
+        renewal: &Renewal,
+        turn: &mut Turn<'_>,
+        change: impl FnOnce(&mut Member),
+    ) -> Renewed {
         let expected = self.begin(turn);
         let ours =
             |it: &&mut Member| it.owner == renewal.owner && it.token == renewal.token && !it.kept;
         let answer = if let Some(member) = self.members.iter_mut().find(ours) {
             member.lengthen(turn.now, renewal.ttl);
-            if unbind {
-                member.session = None;
-            }
+            change(member);
             Renewed::Renewed(renewal.ttl)
         } else if self.members.is_empty() {
             Renewed::Missing

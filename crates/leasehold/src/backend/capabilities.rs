@@ -17,6 +17,12 @@ pub struct Capabilities {
     pub detach: bool,
     /// A minimum hold outlives the release and the process.
     pub min_hold: bool,
+    /// Several locks are taken in one step.
+    pub many: bool,
+    /// A writer can become a reader without letting go.
+    pub downgrade: bool,
+    /// A holder can publish a note, which elections need.
+    pub notes: bool,
     /// A holder whose process is gone is noticed at once, not after its TTL.
     pub notices_death: bool,
     /// Works across machines.
@@ -34,6 +40,9 @@ impl Capabilities {
             hand_off: false,
             detach: false,
             min_hold: false,
+            many: false,
+            downgrade: false,
+            notes: false,
             notices_death: false,
             networked: false,
         }

@@ -4,7 +4,7 @@
 use std::{fmt, future::Future, pin::Pin, time::Duration};
 
 use super::{
-    Attempt, Backend, Capabilities, ClientId, Events, Failure, Name, Owner, Page, Released,
+    Attempt, Backend, Capabilities, ClientId, Events, Failure, Grant, Name, Owner, Page, Released,
     Renewal, Renewed, Request, Status,
 };
 use crate::clock::Clock;
@@ -23,6 +23,16 @@ pub(crate) trait ErasedBackend: fmt::Debug + Send + Sync + 'static {
         min_hold: Option<Duration>,
     ) -> Reply<'a, Result<Released, Failure>>;
     fn detach<'a>(&'a self, renewal: &'a Renewal) -> Reply<'a, Result<Renewed, Failure>>;
+    fn acquire_all<'a>(
+        &'a self,
+        requests: &'a [Request],
+    ) -> Reply<'a, Result<Option<Vec<Grant>>, Failure>>;
+    fn downgrade<'a>(&'a self, renewal: &'a Renewal) -> Reply<'a, Result<Renewed, Failure>>;
+    fn annotate<'a>(
+        &'a self,
+        renewal: &'a Renewal,
+        note: Option<&'a str>,
+    ) -> Reply<'a, Result<Renewed, Failure>>;
     fn inspect<'a>(&'a self, name: &'a Name) -> Reply<'a, Result<Status, Failure>>;
     fn list<'a>(
         &'a self,
@@ -59,6 +69,22 @@ impl<B: Backend> ErasedBackend for B {
     }
     fn detach<'a>(&'a self, renewal: &'a Renewal) -> Reply<'a, Result<Renewed, Failure>> {
         Box::pin(Backend::detach(self, renewal))
+    }
+    fn acquire_all<'a>(
+        &'a self,
+        requests: &'a [Request],
+    ) -> Reply<'a, Result<Option<Vec<Grant>>, Failure>> {
+        Box::pin(Backend::acquire_all(self, requests))
+    }
+    fn downgrade<'a>(&'a self, renewal: &'a Renewal) -> Reply<'a, Result<Renewed, Failure>> {
+        Box::pin(Backend::downgrade(self, renewal))
+    }
+    fn annotate<'a>(
+        &'a self,
+        renewal: &'a Renewal,
+        note: Option<&'a str>,
+    ) -> Reply<'a, Result<Renewed, Failure>> {
+        Box::pin(Backend::annotate(self, renewal, note))
     }
     fn inspect<'a>(&'a self, name: &'a Name) -> Reply<'a, Result<Status, Failure>> {
         Box::pin(Backend::inspect(self, name))

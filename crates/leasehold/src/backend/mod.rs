@@ -7,7 +7,13 @@
 //! What a backend must do is written at each method as a list under *Behaviour*, and
 //! `leasehold-testkit` has the list as tests: a backend of your own passes the same suite.
 
-use std::{error::Error as StdError, fmt, future::Future, sync::Arc, time::Duration};
+use std::{
+    error::Error as StdError,
+    fmt,
+    future::{Future, ready},
+    sync::Arc,
+    time::Duration,
+};
 
 pub use leasehold_core::{
     Attempt, ClientId, FencingToken, Grant, Held, Holder, HolderKind, Mode, Name, Owner, Queued,
@@ -87,6 +93,50 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Behaviour: as a renewal of one; afterwards the end of this process or session changes
     /// nothing.
     fn detach(&self, renewal: &Renewal) -> impl Future<Output = Result<Renewed, Failure>> + Send;
+
+    /// Takes all of these locks or none, without waiting; `None` when one is not to be had.
+    ///
+    /// Requires [`Capabilities::many`]. Behaviour:
+    /// - one atomic step in the store
+    /// - each as by [`acquire`](Self::acquire) without waiting: it never goes past a live waiter
+    fn acquire_all(
+        &self,
+        requests: &[Request],
+    ) -> impl Future<Output = Result<Option<Vec<Grant>>, Failure>> + Send {
+        let _ = requests;
+        ready(Err(Failure::unsupported(
+            "this store cannot take several locks in one step",
+        )))
+    }
+
+    /// Turns an exclusive lease into a reader's under the same fencing token, and sets its TTL anew.
+    ///
+    /// Requires [`Capabilities::downgrade`]. Behaviour: as a renewal of one; the readers that wait
+    /// in front are let in.
+    fn downgrade(
+        &self,
+        renewal: &Renewal,
+    ) -> impl Future<Output = Result<Renewed, Failure>> + Send {
+        let _ = renewal;
+        ready(Err(Failure::unsupported(
+            "this store cannot turn a writer into a reader; file and redis can",
+        )))
+    }
+
+    /// Publishes `note` about a holder for those who inspect the name, or takes it back.
+    ///
+    /// Requires [`Capabilities::notes`]. Behaviour: as a renewal of one; the note ends with the
+    /// lease, at the latest one TTL after it was last published.
+    fn annotate(
+        &self,
+        renewal: &Renewal,
+        note: Option<&str>,
+    ) -> impl Future<Output = Result<Renewed, Failure>> + Send {
+        let _ = (renewal, note);
+        ready(Err(Failure::unsupported(
+            "this store keeps no notes about holders; file and redis do",
+        )))
+    }
 
     /// Who holds `name` and who waits for it.
     ///

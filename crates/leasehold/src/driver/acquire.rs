@@ -274,8 +274,9 @@ impl<'a> Pursuit<'a> {
             mode: *mode,
             token: grant.token,
             min_hold: *min_hold,
+            renew: *renew,
         };
-        let held = shared.begin_holding(identity, sent, grant.ttl, *renew);
+        let held = shared.begin_holding(identity, sent, grant.ttl);
         self.undo.disarm();
         self.mailbox = None;
         held
@@ -347,6 +348,7 @@ pub(crate) fn adopted(
         mode: lease.mode,
         token: lease.token,
         min_hold: lease.min_hold,
+        renew,
     };
-    driver.shared.begin_holding(identity, sent, ttl, renew)
+    driver.shared.begin_holding(identity, sent, ttl)
 }

@@ -11,7 +11,7 @@ use std::{
 
 use leasehold_core::{
     FencingToken, Instant, Mode, Name, Owner, Renewal, Renewed, Ttl,
-    lease::{Lease, Loss, Outcome, State},
+    lease::{Lease, Loss, Outcome, Renew, State},
 };
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -25,6 +25,9 @@ pub(crate) struct Held {
     pub(crate) mode: Mode,
     pub(crate) token: FencingToken,
     pub(crate) min_hold: Option<Duration>,
+    pub(crate) renew: Renew,
+    /// What is published about this holder, to be kept alive with the lease.
+    note: Mutex<Option<String>>,
     /// Orders leases that are due at the same instant.
     pub(super) serial: u64,
     /// Where the watchdog's schedule has it; only touched under the schedule's lock.
@@ -35,12 +38,14 @@ pub(crate) struct Held {
 }
 
 /// What identifies a lease.
+#[derive(Clone)]
 pub(crate) struct Identity {
     pub(crate) name: Name,
     pub(crate) owner: Owner,
     pub(crate) mode: Mode,
     pub(crate) token: FencingToken,
     pub(crate) min_hold: Option<Duration>,
+    pub(crate) renew: Renew,
 }
 
 impl Held {
@@ -51,6 +56,7 @@ impl Held {
             mode,
             token,
             min_hold,
+            renew,
         } = identity;
         tracing::info!(target: "leasehold", %name, fencing_token = token.get(), "acquired");
         Self {
@@ -59,6 +65,8 @@ impl Held {
             mode,
             token,
             min_hold,
+            renew,
+            note: Mutex::new(None),
             serial,
             scheduled: AtomicU64::new(0),
             lease: Mutex::new(lease),
@@ -73,6 +81,11 @@ impl Held {
 
     pub(crate) fn deadline(&self) -> Instant {
         self.lease().deadline()
+    }
+
+    /// Where a cap on the total hold ends the lease.
+    pub(super) fn cap(&self) -> Instant {
+        self.lease().cap()
     }
 
     /// Where the lease stands at `now`; notices a deadline that has passed.
@@ -134,6 +147,36 @@ impl Held {
             signal.cancel();
         }
         signal
+    }
+
+    /// The same lease on the same terms, for a holder that goes on in another mode.
+    pub(super) fn identity(&self, mode: Mode) -> Identity {
+        Identity {
+            name: self.name.clone(),
+            owner: self.owner.clone(),
+            mode,
+            token: self.token,
+            min_hold: self.min_hold,
+            renew: self.renew,
+        }
+    }
+
+    /// Lets those who listened to `before` hear of the end of this lease, which goes on with it.
+    pub(super) fn inherit(&self, before: &Self) {
+        if let Some(signal) = before.signal.get() {
+            let _ = self.signal.set(signal.clone());
+        }
+    }
+
+    pub(crate) fn note(&self) -> Option<String> {
+        self.note
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    pub(crate) fn set_note(&self, note: Option<String>) {
+        *self.note.lock().unwrap_or_else(PoisonError::into_inner) = note;
     }
 
     pub(super) fn wake_at(&self) -> Option<Instant> {

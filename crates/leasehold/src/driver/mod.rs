@@ -13,11 +13,7 @@ use std::{
     time::Duration,
 };
 
-use leasehold_core::{
-    ClientId, Instant, Label, Name, Owner, Ttl,
-    lease::{Lease, Renew},
-    validity::Drift,
-};
+use leasehold_core::{ClientId, Instant, Label, Name, Owner, Ttl, lease::Lease, validity::Drift};
 use tokio::{runtime::Handle, sync::mpsc};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -35,6 +31,8 @@ use crate::{
 };
 
 pub(crate) mod acquire;
+pub(crate) mod acquire_all;
+pub(crate) mod extend;
 pub(crate) mod held;
 mod pump;
 mod reaper;
@@ -45,6 +43,8 @@ mod watchdog;
 
 pub(crate) use self::thread::OwnThread;
 
+#[cfg(test)]
+mod mode_tests;
 #[cfg(test)]
 mod tests;
 
@@ -253,14 +253,9 @@ impl Shared {
     }
 
     /// Puts a lease that was just granted to a request sent at `sent` under the watchdog's care.
-    fn begin_holding(
-        &self,
-        identity: Identity,
-        sent: Instant,
-        ttl: Ttl,
-        renew: Renew,
-    ) -> Arc<Held> {
-        let lease = Lease::granted(sent, ttl, self.settings.drift, renew, self.random.bits());
+    fn begin_holding(&self, identity: Identity, sent: Instant, ttl: Ttl) -> Arc<Held> {
+        let (drift, dice) = (self.settings.drift, self.random.bits());
+        let lease = Lease::granted(sent, ttl, drift, identity.renew, dice);
         let held = Arc::new(Held::new(identity, lease, self.next_serial()));
         self.registry.hold(&held);
         self.schedule.plan(&held);

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use leasehold_core::{
-    Name, Owner, Released, Renewed,
-    lease::{Loss, State},
+    Mode, Name, Owner, Released, Renewed,
+    lease::{Loss, Renew, State},
 };
 
 use super::{Driver, Shared, held::Held};
@@ -112,6 +112,40 @@ pub(crate) async fn detach(driver: &Arc<Driver>, held: &Held) -> Result<()> {
         Ok(Renewed::Renewed(_)) => {
             undo.disarm();
             Ok(())
+        }
+        Ok(Renewed::NotOurs) => Err(lost(held, Loss::Taken)),
+        Ok(Renewed::Missing) => Err(lost(held, Loss::Missing)),
+        Err(failure) => Err(Error::from(failure).with_lock_name(held.name.as_str())),
+    }
+}
+
+/// Goes on as a reader under the same fencing token. The exclusive lease ends here before anything
+/// is sent, so that a renewal of it that is still under way can say nothing about the reader's.
+pub(crate) async fn downgrade(driver: &Arc<Driver>, held: &Held) -> Result<Arc<Held>> {
+    let mut identity = held.identity(Mode::Read);
+    let ttl = held.ttl();
+    let cap = held.cap();
+    let mut undo = give_up(driver, held)?;
+    let shared = &driver.shared;
+    let sent = shared.clock.now();
+    if let Renew::AtMost(_) = identity.renew {
+        identity.renew = Renew::AtMost(cap - sent);
+    }
+    let until = sent.after(shared.settings.call_limit).min(held.deadline());
+    let renewal = held.renewal(ttl);
+    let answer = tokio::select! { biased;
+        answer = shared.backend.downgrade(&renewal) => answer,
+        () = shared.clock.sleep_until(until) => Err(shared.no_answer("the downgrade")),
+    };
+    match answer {
+        Ok(Renewed::Renewed(_)) if shared.clock.now() >= held.deadline() => {
+            Err(lost(held, Loss::Expired))
+        }
+        Ok(Renewed::Renewed(ttl)) => {
+            let reader = shared.begin_holding(identity, sent, ttl);
+            reader.inherit(held);
+            undo.disarm();
+            Ok(reader)
         }
         Ok(Renewed::NotOurs) => Err(lost(held, Loss::Taken)),
         Ok(Renewed::Missing) => Err(lost(held, Loss::Missing)),

@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// A runtime on a thread of its own. Dropping it lets the tasks finish what is queued and ends the
 /// thread in the background.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct OwnThread {
     runtime: Handle,
     _stop: Arc<tokio_util::sync::DropGuard>,
@@ -61,6 +61,28 @@ impl OwnThread {
             )
         };
         receiver.await.map_err(gone)
+    }
+}
+
+#[cfg(feature = "blocking")]
+impl OwnThread {
+    /// Runs `work` on the thread and blocks until it is done. Never waits for the runtime of the
+    /// caller, if it has one.
+    pub(crate) fn wait<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T> {
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        self.runtime.spawn(async move {
+            let _ = sender.send(work.await);
+        });
+        let gone = |_| {
+            Error::new(
+                ErrorKind::Unavailable,
+                "the thread of this client has ended",
+            )
+        };
+        receiver.recv().map_err(gone)
     }
 }
 

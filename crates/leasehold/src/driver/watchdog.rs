@@ -207,4 +207,22 @@ async fn renew(shared: Arc<Shared>, reaper: WeakUnboundedSender<Job>, batch: Bat
         }
         shared.schedule.plan(held);
     }
+    for held in &batch.held {
+        republish(&shared, held).await;
+    }
+}
+
+/// Keeps what a holder published alive with its lease. That it fails changes nothing for the lease:
+/// it is done again with the next renewal.
+async fn republish(shared: &Shared, held: &Held) {
+    let Some(note) = held.note() else { return };
+    let now = shared.clock.now();
+    if !held.observe(now).is_held() {
+        return;
+    }
+    let renewal = held.renewal(held.ttl());
+    tokio::select! { biased;
+        _ = shared.backend.annotate(&renewal, Some(&note)) => {}
+        () = shared.clock.sleep_until(held.deadline()) => {}
+    }
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    Attempt, Backend, Capabilities, ClientId, Events, Failure, Name, Owner, Page, Released,
+    Attempt, Backend, Capabilities, ClientId, Events, Failure, Grant, Name, Owner, Page, Released,
     Renewal, Renewed, Request, Status,
 };
 use crate::clock::Clock;
@@ -81,6 +81,9 @@ impl Backend for Memory {
             hand_off: true,
             detach: true,
             min_hold: true,
+            many: true,
+            downgrade: true,
+            notes: true,
             ..Capabilities::new("memory")
         }
     }
@@ -116,6 +119,21 @@ impl Backend for Memory {
     async fn detach(&self, renewal: &Renewal) -> Result<Renewed, Failure> {
         self.lock()
             .run(&renewal.name, |entry, turn| entry.detach(renewal, turn))
+    }
+
+    async fn acquire_all(&self, requests: &[Request]) -> Result<Option<Vec<Grant>>, Failure> {
+        self.lock().take_all(requests)
+    }
+
+    async fn downgrade(&self, renewal: &Renewal) -> Result<Renewed, Failure> {
+        self.lock()
+            .run(&renewal.name, |entry, turn| entry.downgrade(renewal, turn))
+    }
+
+    async fn annotate(&self, renewal: &Renewal, note: Option<&str>) -> Result<Renewed, Failure> {
+        self.lock().run(&renewal.name, |entry, turn| {
+            entry.annotate(renewal, note, turn)
+        })
     }
 
     async fn inspect(&self, name: &Name) -> Result<Status, Failure> {

@@ -12,7 +12,7 @@ use leasehold_core::{
 
 use super::listeners::Listeners;
 use crate::{
-    backend::{ClientId, Event, Events, Failure, Name, Page, Status},
+    backend::{Attempt, ClientId, Event, Events, Failure, Grant, Name, Page, Request, Status},
     clock::Clock,
 };
 
@@ -75,6 +75,30 @@ impl Store {
     ) -> Result<T, Failure> {
         self.reach()?;
         Ok(self.operate(name, operation))
+    }
+
+    /// Takes all or none: what was taken before one that is not to be had is given back before
+    /// anybody else can look.
+    pub(super) fn take_all(&mut self, requests: &[Request]) -> Result<Option<Vec<Grant>>, Failure> {
+        self.reach()?;
+        let mut grants = Vec::new();
+        for request in requests {
+            match self.operate(&request.name, |entry, turn| {
+                entry.acquire(request, None, turn)
+            }) {
+                Attempt::Granted(grant) => grants.push(grant),
+                _ => break,
+            }
+        }
+        if grants.len() == requests.len() {
+            return Ok(Some(grants));
+        }
+        for request in &requests[..grants.len()] {
+            self.operate(&request.name, |entry, turn| {
+                entry.release(&request.owner, None, turn)
+            });
+        }
+        Ok(None)
     }
 
     pub(super) fn inspect(&mut self, name: &Name) -> Result<Status, Failure> {
