@@ -5,7 +5,7 @@ use std::fs;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::workspace::{cargo, read, root};
+use crate::workspace::{example, read, root};
 
 const PAGE: &str = "docs/choosing-a-backend.md";
 const BEGIN: &str = "<!-- capabilities: written by `cargo xtask gen` -->\n";
@@ -27,15 +27,7 @@ pub(crate) fn run(check: bool) -> Result<()> {
 
 /// What each backend says of itself: an array of objects, the same fields in each.
 fn capabilities() -> Result<Value> {
-    let example = [
-        "run",
-        "--quiet",
-        "--package",
-        "leasehold-tests",
-        "--example",
-        "capabilities",
-    ];
-    let text = read(cargo().args(example))?;
+    let text = read(&mut example("capabilities")?)?;
     serde_json::from_str(&text).context("the example `capabilities` prints JSON")
 }
 

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     generate, servers, tidy,
-    workspace::{cargo, root, run as run_command, shown},
+    workspace::{cargo, example, root, run as run_command, shown},
 };
 
 /// Runs the fast tier, or with `deep` the long one; ends with a line `N passed, N failed`.
@@ -36,9 +36,8 @@ pub(crate) fn run(deep: bool) -> Result<()> {
 fn examples() -> Result<()> {
     for entry in fs::read_dir(root().join("crates/leasehold/examples"))? {
         let path = entry?.path();
-        let name = path.file_stem().context("an example has a name")?;
-        let example = ["run", "--quiet", "--package", "leasehold", "--example"];
-        run_command(cargo().args(example).arg(name))?;
+        let name = path.file_stem().and_then(|name| name.to_str());
+        run_command(&mut example(name.context("an example has a name")?)?)?;
     }
     Ok(())
 }
