@@ -29,6 +29,9 @@ pub enum Renew {
     AtMost(Duration),
     /// Not at all: the lease lasts one TTL, or what `extend` makes of it.
     Never,
+    /// As long as the holder reports progress at least this often; a holder that hangs loses the
+    /// lock, at the latest this long and one TTL after its last report.
+    WhileProgress(Duration),
 }
 
 /// Why a lease ended before it was released.
@@ -107,6 +110,10 @@ pub struct Lease {
     /// When the next renewal is due; none while one is under way, or when none are wanted.
     due: Option<Instant>,
     renews: bool,
+    /// With [`Renew::WhileProgress`], how often progress is to be reported, and when it last was.
+    progress: Option<(Duration, Instant)>,
+    /// No renewal is planned because no progress was reported.
+    stalled: bool,
 }
 
 impl Lease {
@@ -115,7 +122,11 @@ impl Lease {
     pub fn granted(sent: Instant, ttl: Ttl, drift: Drift, renew: Renew, dice: u64) -> Self {
         let cap = match renew {
             Renew::AtMost(span) => sent.after(span),
-            Renew::UntilReleased | Renew::Never => Instant::MAX,
+            Renew::UntilReleased | Renew::Never | Renew::WhileProgress(_) => Instant::MAX,
+        };
+        let progress = match renew {
+            Renew::WhileProgress(span) => Some((span, sent)),
+            _ => None,
         };
         let mut lease = Self {
             ttl,
@@ -125,6 +136,8 @@ impl Lease {
             state: State::Held,
             due: None,
             renews: renew != Renew::Never,
+            progress,
+            stalled: false,
         };
         lease.plan(sent.after(jittered(ttl.get() / 3, dice)));
         lease
@@ -174,6 +187,13 @@ impl Lease {
             return None;
         }
         self.due = None;
+        if self
+            .progress
+            .is_some_and(|(span, last)| now > last.after(span))
+        {
+            self.stalled = true;
+            return None;
+        }
         // The store need not keep the lease for longer than the cap lets the holder claim it.
         Some(self.ttl.min(Ttl::clamped(self.cap - now)))
     }
@@ -223,6 +243,17 @@ impl Lease {
             Renewed::Missing => self.lose(Loss::Missing),
         }
         self.state
+    }
+
+    /// The holder reports progress; a renewal that was held back for want of it is due at once.
+    pub fn progressed(&mut self, now: Instant) {
+        if let Some((_, last)) = &mut self.progress {
+            *last = now.max(*last);
+        }
+        if self.stalled && self.observe(now).is_held() {
+            self.stalled = false;
+            self.plan(now);
+        }
     }
 
     /// Makes a renewal due at once: the connection was lost and what the store has is to be seen.
@@ -358,6 +389,29 @@ mod tests {
         lease.renewed(due, due, Outcome::Answered(Renewed::Renewed(asked)), 0);
         assert!(lease.deadline() <= at(3_500));
         assert_eq!(lease.observe(at(3_500)), State::Lost(Loss::Expired));
+    }
+
+    #[test]
+    fn a_holder_that_hangs_is_not_renewed() {
+        let often = Duration::from_millis(500);
+        let mut lease = lease(Renew::WhileProgress(often));
+        let due = lease.wake_at().expect("held");
+        assert_eq!(
+            lease.begin_renewal(due),
+            None,
+            "no progress since the grant"
+        );
+        assert_eq!(lease.wake_at(), Some(lease.deadline()));
+        lease.progressed(at(2_000));
+        assert_eq!(lease.wake_at(), Some(at(2_000)));
+        assert!(lease.begin_renewal(at(2_000)).is_some());
+        let good = Outcome::Answered(Renewed::Renewed(ttl(3_000)));
+        lease.renewed(at(2_001), at(2_000), good, 0);
+        assert_eq!(lease.begin_renewal(at(3_300)), None, "hung again");
+        let end = lease.deadline();
+        assert_eq!(lease.observe(end), State::Lost(Loss::Expired));
+        lease.progressed(end);
+        assert_eq!(lease.wake_at(), None, "progress brings nothing back");
     }
 
     #[test]

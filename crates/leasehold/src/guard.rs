@@ -7,6 +7,7 @@ use crate::{
     driver::{Driver, extend, held::Held, release},
     error::Result,
     lease::Lease,
+    shared_guard::SharedGuard,
 };
 
 /// A lock that is held.
@@ -136,6 +137,20 @@ impl Guard {
                 () = clock.sleep_until(at.after(Duration::from_nanos(1))) => {}
             }
         }
+    }
+
+    /// Reports progress, which [`Renew::WhileProgress`](crate::Renew::WhileProgress) renews for;
+    /// without effect on other leases.
+    pub fn progress(&self) {
+        self.held.progressed(self.driver.shared.clock.now());
+        self.driver.shared.replan(&self.held);
+    }
+
+    /// The same lock for several tasks: released when the last clone is dropped, or by
+    /// [`SharedGuard::release`]. This is what this crate has in place of re-entrancy.
+    #[must_use = "if unused, the lock is released at once"]
+    pub fn share(self) -> SharedGuard {
+        SharedGuard::new(self)
     }
 
     /// Lengthens the lease to `ttl` from now, once; a longer one is left as it is. Answers the new

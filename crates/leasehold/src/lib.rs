@@ -50,6 +50,7 @@ mod multi_lock;
 mod run;
 mod rw_lock;
 mod semaphore;
+mod shared_guard;
 mod terms;
 
 pub use builder::ClientBuilder;
@@ -68,6 +69,7 @@ pub use multi_lock::{MultiGuard, MultiLock};
 pub use run::RunError;
 pub use rw_lock::RwLock;
 pub use semaphore::Semaphore;
+pub use shared_guard::SharedGuard;
 pub use tokio_util::sync::CancellationToken;
 
 /// The README's example is compiled with the documentation tests.

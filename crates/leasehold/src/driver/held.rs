@@ -140,6 +140,10 @@ impl Held {
         }
     }
 
+    pub(crate) fn progressed(&self, now: Instant) {
+        self.lease().progressed(now);
+    }
+
     /// A signal that is given when the lease is lost, for code that takes one.
     pub(crate) fn signal(&self, now: Instant) -> CancellationToken {
         let signal = self.signal.get_or_init(CancellationToken::new).clone();

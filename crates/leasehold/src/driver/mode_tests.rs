@@ -4,7 +4,7 @@ use std::{future::poll_fn, pin::pin, time::Duration};
 
 use futures_core::Stream;
 
-use crate::{Client, ErrorKind, Leader, Loss, Mode, Observe, backend::memory::Memory};
+use crate::{Client, ErrorKind, Leader, Loss, Mode, Observe, Renew, backend::memory::Memory};
 
 fn client(memory: &Memory) -> Client {
     Client::new(memory.clone()).expect("a runtime is there")
@@ -223,4 +223,35 @@ async fn a_minimum_hold_outlasts_the_release() {
     assert!(lock.try_acquire().await.expect("answered").is_none());
     memory.advance(Duration::from_secs(2));
     assert!(lock.try_acquire().await.expect("answered").is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_clone_releases() {
+    let memory = Memory::new();
+    let client = client(&memory);
+    let one = client.lock("job").acquire().await.expect("free").share();
+    let two = one.clone();
+    one.release().await.expect("given up");
+    assert!(two.is_held());
+    two.release().await.expect("held");
+    assert!(client.inspect("job").await.expect("answered").is_free());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_reports_no_progress_loses_the_lock() {
+    let memory = Memory::new();
+    let renew = Renew::WhileProgress(Duration::from_secs(15));
+    let guard = client(&memory)
+        .lock("job")
+        .with_renew(renew)
+        .acquire()
+        .await
+        .expect("free");
+    for _ in 0..10 {
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        guard.progress();
+    }
+    guard.check().expect("it works");
+    let lost = tokio::time::timeout(Duration::from_secs(46), guard.lost()).await;
+    assert_eq!(lost.expect("it hangs"), Loss::Expired);
 }
