@@ -17,7 +17,7 @@ use crate::{
 pub(crate) fn run(deep: bool) -> Result<()> {
     servers::install()?;
     // Tests start the command and examples are documents: all of it must be there.
-    run_command(cargo().args(["build", "--workspace", "--all-targets"]))?;
+    run_command(cargo().args(["build", "--workspace", "--all-targets", "--all-features"]))?;
     generate::run(true)?;
     tidy::run(false)?;
     examples()?;
@@ -46,7 +46,7 @@ fn examples() -> Result<()> {
 fn tests(deep: bool) -> Result<(Tally, bool)> {
     let mut command = cargo();
     command
-        .args(["test", "--workspace", "--no-fail-fast"])
+        .args(["test", "--workspace", "--all-features", "--no-fail-fast"])
         .stdout(Stdio::piped());
     if deep {
         command.env("LEASEHOLD_DEEP", "1");

@@ -82,7 +82,7 @@ impl Tree {
 impl File {
     /// Whether it is compiled for tests only, going by its name.
     pub(crate) fn is_test(&self) -> bool {
-        self.path.ends_with("/tests.rs") || self.path.contains("/tests/")
+        self.path.ends_with("tests.rs") || self.path.contains("/tests/")
     }
 
     /// The lines with their numbers, which count from one.

@@ -31,7 +31,14 @@ pub(crate) fn cargo() -> Command {
 /// An example of any of the packages, built. With the features of the whole workspace, lest cargo
 /// build every dependency once more for the one package.
 pub(crate) fn example(name: &str) -> Result<Command> {
-    read(cargo().args(["build", "--quiet", "--workspace", "--example", name]))?;
+    read(cargo().args([
+        "build",
+        "--quiet",
+        "--workspace",
+        "--all-features",
+        "--example",
+        name,
+    ]))?;
     let own = std::env::current_exe()?;
     let folder = own.parent().context("this program is in a folder")?;
     Ok(Command::new(folder.join("examples").join(name)))

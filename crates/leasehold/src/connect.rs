@@ -12,6 +12,7 @@ use crate::{
 
 /// What a store is opened with besides its URL.
 #[derive(Clone, Debug)]
+#[cfg_attr(not(any(feature = "file", feature = "redis")), allow(dead_code))]
 pub(crate) struct Options {
     pub(crate) prefix: Option<String>,
     pub(crate) connect_timeout: Duration,

@@ -38,7 +38,8 @@ pub struct Leader {
     pub owner: Owner,
     /// The term: greater than that of every leader before.
     pub term: FencingToken,
-    /// What the leader published; empty in the moment between its election and that. Untrusted text.
+    /// What the leader published; empty in the moment between its election and that. Untrusted
+    /// text.
     pub value: String,
 }
 
@@ -84,8 +85,8 @@ impl Election {
     ///
     /// # Errors
     ///
-    /// As [`Lock::acquire`]; `Invalid` for a value longer than [`MAX_VALUE`](Self::MAX_VALUE). After
-    /// an error this candidate does not lead.
+    /// As [`Lock::acquire`]; `Invalid` for a value longer than [`MAX_VALUE`](Self::MAX_VALUE).
+    /// After an error this candidate does not lead.
     ///
     /// # Cancel safety
     ///

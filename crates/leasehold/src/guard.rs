@@ -201,8 +201,8 @@ impl Guard {
         release::release(&self.driver, &self.held).await
     }
 
-    /// Turns a writer into a reader without letting go: others may read from here on, under the same
-    /// fencing token, and no writer came in between.
+    /// Turns a writer into a reader without letting go: others may read from here on, under the
+    /// same fencing token, and no writer came in between.
     ///
     /// # Errors
     ///

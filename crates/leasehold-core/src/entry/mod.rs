@@ -92,8 +92,8 @@ impl Entry {
         self.change_lease(renewal, turn, |member| member.session = None)
     }
 
-    /// Turns an exclusive lease into a reader's under the same fencing token, set to a full TTL, and
-    /// lets in the readers that wait in front.
+    /// Turns an exclusive lease into a reader's under the same fencing token, set to a full TTL,
+    /// and lets in the readers that wait in front.
     pub fn downgrade(&mut self, renewal: &Renewal, turn: &mut Turn<'_>) -> Renewed {
         self.change_lease(renewal, turn, |member| {
             if member.mode == Mode::Exclusive {

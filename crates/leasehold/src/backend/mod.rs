@@ -109,7 +109,8 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         )))
     }
 
-    /// Turns an exclusive lease into a reader's under the same fencing token, and sets its TTL anew.
+    /// Turns an exclusive lease into a reader's under the same fencing token, and sets its TTL
+    /// anew.
     ///
     /// Requires [`Capabilities::downgrade`]. Behaviour: as a renewal of one; the readers that wait
     /// in front are let in.

@@ -56,7 +56,10 @@ macro_rules! waits {
             Ok($guard::new(guard, &self.thread))
         }
     };
-    ($(#[$doc:meta])* $name:ident($($arg:ident: $type:ty),*) -> Option<$guard:ident>, $like:literal) => {
+    (
+        $(#[$doc:meta])* $name:ident($($arg:ident: $type:ty),*) -> Option<$guard:ident>,
+        $like:literal
+    ) => {
         $(#[$doc])*
         ///
         /// # Errors

@@ -1,8 +1,8 @@
 //! The same API without `.await`, for programs without an async runtime.
 //!
-//! A client has a thread of its own, so renewal goes on while the caller computes. Calls may be made
-//! from anywhere, also from inside an async runtime, whose thread they block like any other blocking
-//! call; they never wait for that runtime, so they cannot lock up with it.
+//! A client has a thread of its own, so renewal goes on while the caller computes. Calls may be
+//! made from anywhere, also from inside an async runtime, whose thread they block like any other
+//! blocking call; they never wait for that runtime, so they cannot lock up with it.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

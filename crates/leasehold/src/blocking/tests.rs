@@ -1,3 +1,5 @@
+#![allow(clippy::disallowed_methods)] // real time, for these calls block real threads
+
 use std::time::Duration;
 
 use super::Client;
@@ -22,13 +24,8 @@ fn a_caller_without_a_runtime_has_everything() {
     guard.extend(Duration::from_secs(60)).expect("held");
     assert_eq!(guard.lost_within(Duration::from_millis(5)), None);
     guard.release().expect("held");
-    assert_eq!(
-        client
-            .lock("job")
-            .run(|guard| guard.is_held())
-            .expect("in time"),
-        true
-    );
+    let held = client.lock("job").run(|guard| guard.is_held());
+    assert!(held.expect("in time"));
     let reader = client
         .rw_lock("rw")
         .write()
@@ -56,11 +53,11 @@ fn a_caller_without_a_runtime_has_everything() {
 #[test]
 fn b10_renewal_goes_on_while_the_caller_computes() {
     let client = Client::new(Memory::new()).expect("a thread");
-    let lock = client.lock("job").with_ttl(Duration::from_millis(300));
+    let lock = client.lock("job").with_ttl(Duration::from_secs(1));
     let guard = lock.acquire().expect("free");
     let first = guard.deadline();
     let began = std::time::Instant::now();
-    while began.elapsed() < Duration::from_millis(900) {
+    while began.elapsed() < Duration::from_secs(3) {
         std::hint::spin_loop();
     }
     guard.check().expect("renewed meanwhile");
