@@ -1,15 +1,12 @@
 use std::{sync::Arc, time::Duration};
 
-use leasehold_core::{
-    Label, Name, Renewed, Status, Ttl,
-    lease::{Loss, Renew},
-};
+use leasehold_core::{Label, Name, Status, Ttl, lease::Renew};
 
 use crate::{
     backend::{Backend, Capabilities, Failure},
     builder::ClientBuilder,
     clock::Clock,
-    driver::{Driver, acquire},
+    driver::{Driver, adopt},
     election::Election,
     error::{Error, ErrorKind, Result},
     guard::Guard,
@@ -173,36 +170,22 @@ impl Client {
     }
 
     /// Takes over a lease that another process gave out with [`Guard::into_lease`]: it is set to
-    /// its full TTL and renewed from here on.
+    /// its full TTL and renewed from here on. A lease is adopted once: its guard releases it at
+    /// its end, also if another has adopted it too, who then learns of it late.
     ///
     /// # Errors
     ///
-    /// `Lost` when the lease is over; `Unavailable`, `Denied`. After an error the lease is as it
-    /// was, or lengthened once.
+    /// `Lost` when the lease is over; `Conflict` when this client has adopted it already;
+    /// `Unavailable`, `Ambiguous`, `Denied`. After an error the lease is as it was, or lengthened
+    /// once.
     ///
     /// # Cancel safety
     ///
     /// Safe: the lease may have been lengthened once, and can be adopted again.
     pub async fn adopt(&self, lease: Lease) -> Result<Guard> {
         let named = |error: Error| error.with_lock_name(lease.name().as_str());
-        self.driver.check_usable().map_err(named)?;
-        let sent = self.driver.shared.clock.now();
-        let renewal = [lease.renewal()];
-        let call = async {
-            let answer = self.driver.shared.backend.renew(&renewal).await.pop();
-            answer.unwrap_or_else(|| Err(Failure::no_answer("the store answered nothing")))
-        };
-        let lost = |loss: Loss| {
-            named(Error::new(ErrorKind::Lost, format!("lost: {loss}")).with_loss(loss))
-        };
-        match self.bounded(call, "adopt").await.map_err(named)? {
-            Renewed::Renewed(ttl) => {
-                let held = acquire::adopted(&self.driver, &lease, sent, ttl, self.defaults.renew);
-                Ok(Guard::new(Arc::clone(&self.driver), held))
-            }
-            Renewed::NotOurs => Err(lost(Loss::Taken)),
-            Renewed::Missing => Err(lost(Loss::Missing)),
-        }
+        let held = adopt::adopt(&self.driver, &lease, self.defaults.renew).await;
+        Ok(Guard::new(Arc::clone(&self.driver), held.map_err(named)?))
     }
 
     /// Ends a lease that is not this client's: an operator's last resort, for a holder that hangs.

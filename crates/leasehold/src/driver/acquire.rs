@@ -69,7 +69,8 @@ pub(crate) async fn acquire(
             Next::StartOver(pause) => pursuit.start_over(pause).await,
             Next::Hold { grant, sent } => {
                 driver.check_usable().map_err(named)?;
-                return Ok(Some(pursuit.hold(grant, sent)));
+                let held = driver.hand_out(pursuit.hold(grant, sent));
+                return held.map(Some).map_err(named);
             }
             Next::Stop(stop) => return pursuit.stop(stop).await.map_err(named),
         };
@@ -332,23 +333,4 @@ async fn next_push(mailbox: Option<&Mailbox>) -> Push {
         Some(mailbox) => mailbox.next().await,
         None => std::future::pending().await,
     }
-}
-
-/// The lease that another process gave out and that was just renewed here.
-pub(crate) fn adopted(
-    driver: &Arc<Driver>,
-    lease: &crate::lease::Lease,
-    sent: Instant,
-    ttl: Ttl,
-    renew: Renew,
-) -> Arc<Held> {
-    let identity = Identity {
-        name: lease.name.clone(),
-        owner: lease.owner.clone(),
-        mode: lease.mode,
-        token: lease.token,
-        min_hold: lease.min_hold,
-        renew,
-    };
-    driver.shared.begin_holding(identity, sent, ttl)
 }

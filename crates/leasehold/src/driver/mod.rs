@@ -32,6 +32,7 @@ use crate::{
 
 pub(crate) mod acquire;
 pub(crate) mod acquire_all;
+pub(crate) mod adopt;
 pub(crate) mod extend;
 pub(crate) mod held;
 mod pump;
@@ -163,6 +164,15 @@ impl Driver {
             return Ok(());
         };
         Err(Error::new(ErrorKind::Unavailable, refused))
+    }
+
+    /// Gives a lease to its caller, unless a shutdown went by before it was among those held.
+    fn hand_out(self: &Arc<Self>, held: Arc<Held>) -> Result<Arc<Held>> {
+        if let Err(refused) = self.check_usable() {
+            release::release_later(self, &held);
+            return Err(refused);
+        }
+        Ok(held)
     }
 
     /// Releases `owner`'s lock, or withdraws it from the queue, without anyone waiting for it.

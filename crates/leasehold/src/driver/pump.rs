@@ -25,8 +25,11 @@ pub(super) async fn run(shared: Arc<Shared>, mut events: Events, reaper: WeakUnb
                 Found::Waiter(mailbox) => mailbox.put(Push::Granted { token, seq }),
                 // A repeat of what is held, or an older grant: both say nothing new. A newer one
                 // says that this lease was lost in between.
-                Found::Holder(held) if token > held.token => held.lose(Loss::Taken),
-                Found::Holder(_) => {}
+                Found::Holder(held) if token > held.token => {
+                    held.lose(Loss::Taken);
+                    shared.hand_to(&reaper, &name, &owner, Ttl::MAX.get());
+                }
+                Found::Holder(_) | Found::HandedOver => {}
                 // Its caller is gone, and nobody else would ever release this.
                 Found::Nobody => shared.hand_to(&reaper, &name, &owner, Ttl::MAX.get()),
             },
@@ -38,7 +41,7 @@ pub(super) async fn run(shared: Arc<Shared>, mut events: Events, reaper: WeakUnb
             Event::Revoked { owner } => match shared.registry.find(&owner) {
                 Found::Holder(held) => held.lose(Loss::Revoked),
                 Found::Waiter(mailbox) => mailbox.put(Push::Again),
-                Found::Nobody => {}
+                Found::HandedOver | Found::Nobody => {}
             },
             Event::Reconnected => shared.verify_all(),
             Event::SessionLost => {

@@ -1,7 +1,7 @@
 //! Whom an event of the store is about: waiters and holders of this client, by owner.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
@@ -10,9 +10,20 @@ use tokio::sync::Notify;
 
 use super::held::Held;
 
+/// How many owners are remembered whose lease was handed over: a late push for one of them must
+/// not be answered by a release.
+const HANDED_OVER: usize = 1024;
+
 /// The acquisitions that wait and the leases that are held.
 #[derive(Debug, Default)]
-pub(super) struct Registry(Mutex<HashMap<Owner, Route>>);
+pub(super) struct Registry(Mutex<Routes>);
+
+#[derive(Debug, Default)]
+struct Routes {
+    /// In order, so that a simulation is the same at every run.
+    by_owner: BTreeMap<Owner, Route>,
+    handed_over: VecDeque<Owner>,
+}
 
 #[derive(Debug)]
 enum Route {
@@ -24,6 +35,8 @@ enum Route {
 pub(super) enum Found {
     Waiter(Arc<Mailbox>),
     Holder(Arc<Held>),
+    /// Its lease lives on in other hands, or is on its way here.
+    HandedOver,
     Nobody,
 }
 
@@ -33,23 +46,48 @@ impl Registry {
     pub(super) fn wait(&self, owner: &Owner) -> Arc<Mailbox> {
         let mailbox = Arc::new(Mailbox::default());
         self.routes()
+            .by_owner
             .insert(owner.clone(), Route::Waits(Arc::clone(&mailbox)));
         mailbox
     }
 
     pub(super) fn hold(&self, held: &Arc<Held>) {
-        self.routes()
-            .insert(held.owner.clone(), Route::Holds(Arc::downgrade(held)));
+        let mut routes = self.routes();
+        routes.handed_over.retain(|owner| *owner != held.owner);
+        let route = Route::Holds(Arc::downgrade(held));
+        routes.by_owner.insert(held.owner.clone(), route);
+    }
+
+    /// Keeps `owner`'s place for a lease that is about to be held; `false` when it is taken.
+    pub(super) fn reserve(&self, owner: &Owner) -> bool {
+        let mut routes = self.routes();
+        let is_free = !routes.by_owner.contains_key(owner);
+        if is_free {
+            let route = Route::Holds(Weak::new());
+            routes.by_owner.insert(owner.clone(), route);
+        }
+        is_free
     }
 
     pub(super) fn remove(&self, owner: &Owner) {
-        self.routes().remove(owner);
+        self.routes().by_owner.remove(owner);
+    }
+
+    /// From here on the lease of `owner` may be in other hands.
+    pub(super) fn hand_over(&self, owner: &Owner) {
+        let mut routes = self.routes();
+        if routes.handed_over.len() == HANDED_OVER {
+            routes.handed_over.pop_front();
+        }
+        routes.handed_over.push_back(owner.clone());
     }
 
     pub(super) fn find(&self, owner: &Owner) -> Found {
-        match self.routes().get(owner) {
+        let routes = self.routes();
+        match routes.by_owner.get(owner) {
             Some(Route::Waits(mailbox)) => Found::Waiter(Arc::clone(mailbox)),
-            Some(Route::Holds(held)) => held.upgrade().map_or(Found::Nobody, Found::Holder),
+            Some(Route::Holds(held)) => held.upgrade().map_or(Found::HandedOver, Found::Holder),
+            None if routes.handed_over.contains(owner) => Found::HandedOver,
             None => Found::Nobody,
         }
     }
@@ -59,19 +97,23 @@ impl Registry {
             Route::Holds(held) => held.upgrade(),
             Route::Waits(_) => None,
         };
-        self.routes().values().filter_map(held).collect()
+        self.routes().by_owner.values().filter_map(held).collect()
     }
 
     /// Makes every waiter ask again.
     pub(super) fn wake_all(&self) {
-        for route in self.routes().values() {
-            if let Route::Waits(mailbox) = route {
-                mailbox.put(Push::Again);
-            }
+        let waits = |route: &Route| match route {
+            Route::Waits(mailbox) => Some(Arc::clone(mailbox)),
+            Route::Holds(_) => None,
+        };
+        let waiting: Vec<_> = self.routes().by_owner.values().filter_map(waits).collect();
+        // Not under the lock: waking runs code of the waiter's executor.
+        for mailbox in waiting {
+            mailbox.put(Push::Again);
         }
     }
 
-    fn routes(&self) -> MutexGuard<'_, HashMap<Owner, Route>> {
+    fn routes(&self) -> MutexGuard<'_, Routes> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -100,8 +100,10 @@ pub(crate) fn release_later(driver: &Arc<Driver>, held: &Held) {
 /// Gives up `held` for this process and binds its entry to nothing but its TTL.
 pub(crate) async fn detach(driver: &Arc<Driver>, held: &Held) -> Result<()> {
     let ttl = held.ttl();
-    let mut undo = give_up(driver, held)?;
     let shared = &driver.shared;
+    // First: a late push that finds nobody would be answered by a release.
+    shared.registry.hand_over(&held.owner);
+    let mut undo = give_up(driver, held)?;
     let until = shared.clock.now().after(shared.settings.call_limit);
     let renewal = held.renewal(ttl);
     let answer = tokio::select! { biased;

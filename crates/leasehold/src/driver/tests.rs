@@ -2,6 +2,9 @@ use std::time::Duration;
 
 use crate::{Client, ErrorKind, Loss, Renew, RunError, backend::memory::Memory};
 
+mod hand_over;
+mod shaky;
+
 fn client(memory: &Memory) -> Client {
     Client::new(memory.clone()).expect("a runtime is there")
 }

@@ -1,7 +1,7 @@
 //! Renews what is held, in batches, and notices the deadlines that pass.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -145,7 +145,7 @@ struct Batch {
 
 /// Begins the renewals that are due, in batches of leases that can wait about equally long.
 fn batches(shared: &Shared, now: Instant) -> Vec<Batch> {
-    let mut by_limit: HashMap<u32, Vec<Batch>> = HashMap::new();
+    let mut by_limit: BTreeMap<u32, Vec<Batch>> = BTreeMap::new();
     for held in shared.schedule.due(now) {
         let renewal = held
             .observe(now)
@@ -200,7 +200,7 @@ async fn renew(shared: Arc<Shared>, reaper: WeakUnboundedSender<Job>, batch: Bat
                 "renewal failing"
             );
         }
-        if matches!(answer, Ok(Renewed::NotOurs | Renewed::Missing)) {
+        if matches!(answer, Ok(Renewed::NotOurs | Renewed::Missing)) && state != State::Released {
             // What the store no longer has may still wait in its queue, or leave one asleep: a
             // release settles it, whatever the guard's owner does.
             shared.hand_to(&reaper, &held.name, &held.owner, held.ttl().get());
