@@ -249,13 +249,14 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `Ambiguous` when releases were not confirmed in time; they end with their TTL.
+    /// `Ambiguous` when releases were not confirmed, or not in time: what they held ends with its
+    /// TTL. `Unavailable` in a forked child.
     ///
     /// # Cancel safety
     ///
     /// Safe: releases that began go on in the background.
     pub async fn shutdown(&self, limit: Duration) -> Result<()> {
-        if self.driver.shut_down(limit).await {
+        if self.driver.shut_down(limit).await? {
             return Ok(());
         }
         let reason = format!("some releases were not confirmed within {limit:?}");

@@ -110,10 +110,17 @@ impl Guard {
             .unwrap_or(Loss::Expired)
     }
 
-    /// A signal that is given when the lock is lost, for code that takes one.
+    /// A signal that is given when the lock is lost, for code that takes one. Also given when the
+    /// client is shut down or its runtime ends. It is the client's runtime that gives it: while that
+    /// is blocked, only [`lost`](Self::lost) and [`check`](Self::check) notice the deadline.
     #[must_use]
     pub fn lost_signal(&self) -> CancellationToken {
-        self.held.signal(self.driver.shared.clock.now())
+        let shared = &self.driver.shared;
+        let signal = self.held.signal(shared.clock.now());
+        if shared.has_ended() {
+            signal.cancel();
+        }
+        signal
     }
 
     /// Waits until less than `span` of validity is left, because renewals fail or none are made; at

@@ -18,8 +18,12 @@ where
         }
     };
     let state = guard.check();
-    // Not confirmed, it goes on in the background: that does not change how the work ended.
-    let _ = guard.release().await;
+    let state = match guard.release().await {
+        // The store knew of the loss before the holder's clock did.
+        Err(error) if error.kind() == ErrorKind::Lost => state.and(Err(error)),
+        // Not confirmed, it goes on in the background: that does not change how the work ended.
+        _ => state,
+    };
     match (ended, state) {
         (Some(done), Ok(())) => Ok(done),
         (Some(done), Err(error)) => Err(RunError::LostAfter(done, error)),

@@ -55,13 +55,15 @@ pub(crate) async fn try_all(driver: &Arc<Driver>, asks: &[Ask]) -> Result<Option
         return Err(Error::new(ErrorKind::Unavailable, reason)
             .with_hint("given back; ask for a longer TTL or look at the way to the store"));
     }
+    driver.check_usable()?;
     undos.iter_mut().for_each(Undo::disarm);
     let hold = |((ask, owner), grant): ((&Ask, Owner), Grant)| {
         shared.begin_holding(identity(ask, owner, grant), sent, grant.ttl)
     };
-    Ok(Some(
-        asks.iter().zip(owners).zip(grants).map(hold).collect(),
-    ))
+    // All are among those held before the first is asked for: a shutdown in between ends all.
+    let held: Vec<_> = asks.iter().zip(owners).zip(grants).map(hold).collect();
+    let handed: Vec<_> = held.into_iter().map(|held| driver.hand_out(held)).collect();
+    handed.into_iter().collect::<Result<_>>().map(Some)
 }
 
 /// Whether enough validity is left of each.

@@ -147,10 +147,18 @@ impl Held {
     /// A signal that is given when the lease is lost, for code that takes one.
     pub(crate) fn signal(&self, now: Instant) -> CancellationToken {
         let signal = self.signal.get_or_init(CancellationToken::new).clone();
-        if matches!(self.observe(now), State::Lost(_)) {
+        // Given up while its guard is still there: by a shutdown.
+        if !self.observe(now).is_held() {
             signal.cancel();
         }
         signal
+    }
+
+    /// Gives the signal although the lease was not lost: nobody would give it later.
+    pub(super) fn give_signal(&self) {
+        if let Some(signal) = self.signal.get() {
+            signal.cancel();
+        }
     }
 
     /// The same lease on the same terms, for a holder that goes on in another mode.
@@ -235,8 +243,8 @@ impl Held {
     fn tell(&self) {
         self.ended.notify_waiters();
         let lost = matches!(self.lease().observe(Instant::ORIGIN), State::Lost(_));
-        if let Some(signal) = self.signal.get().filter(|_| lost) {
-            signal.cancel();
+        if lost {
+            self.give_signal();
         }
     }
 

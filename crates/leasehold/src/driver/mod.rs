@@ -158,7 +158,7 @@ impl Driver {
             "this client belongs to another process: connect anew after a fork"
         } else if shared.closing.load(Ordering::Acquire) {
             "this client was shut down"
-        } else if shared.ended.load(Ordering::Acquire) {
+        } else if shared.has_ended() {
             "the runtime this client was connected on has ended"
         } else {
             return Ok(());
@@ -196,22 +196,27 @@ impl Driver {
     }
 
     /// Stops giving locks, releases what is held, and waits for the queued releases and for those
-    /// that were still acquiring. `false` when
-    /// some are not confirmed within `limit`.
-    pub(crate) async fn shut_down(&self, limit: Duration) -> bool {
-        self.shared.closing.store(true, Ordering::Release);
-        self.shared.registry.wake_all();
-        for lease in self.shared.registry.held() {
-            if lease.release(self.shared.clock.now()).is_held() {
-                self.shared.forget(&lease);
+    /// that were still acquiring. `false` when some are not confirmed, or not within `limit`.
+    pub(crate) async fn shut_down(&self, limit: Duration) -> Result<bool> {
+        let shared = &self.shared;
+        if shared.is_forked() {
+            self.check_usable()?;
+        }
+        let before = shared.reaping.unconfirmed();
+        shared.closing.store(true, Ordering::Release);
+        shared.registry.wake_all();
+        for lease in shared.registry.held() {
+            if lease.release(shared.clock.now()).is_held() {
+                lease.give_signal();
+                shared.forget(&lease);
                 self.reap(&lease.name, &lease.owner, lease.min_hold, lease.ttl().get());
             }
         }
-        let until = self.shared.clock.now().after(limit);
-        tokio::select! { biased;
-            () = self.shared.reaping.idle() => true,
-            () = self.shared.clock.sleep_until(until) => false,
-        }
+        let until = shared.clock.now().after(limit);
+        Ok(tokio::select! { biased;
+            () = shared.reaping.idle() => shared.reaping.unconfirmed() == before,
+            () = shared.clock.sleep_until(until) => false,
+        })
     }
 }
 
@@ -225,6 +230,11 @@ impl Shared {
             self.process,
             label,
         )
+    }
+
+    /// Whether the tasks are gone with their runtime.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
     }
 
     /// Whether this code runs in a child forked from the process that connected.
@@ -254,7 +264,7 @@ impl Shared {
             owner,
             min_hold,
             until,
-            _busy: Busy::new(&self.reaping),
+            busy: Busy::new(&self.reaping),
         }
     }
 
@@ -292,6 +302,8 @@ impl Drop for Ending {
         if !self.1.is_cancelled() {
             self.0.ended.store(true, Ordering::Release);
             self.0.registry.wake_all();
+            let held = self.0.registry.held();
+            held.iter().for_each(|held| held.give_signal());
         }
     }
 }

@@ -28,13 +28,27 @@ pub(super) struct Job {
     pub(super) min_hold: Option<Duration>,
     /// When the lease is surely over: after that there is nothing to release.
     pub(super) until: Instant,
-    pub(super) _busy: Busy,
+    pub(super) busy: Busy,
+}
+
+impl Drop for Job {
+    /// Whatever ended it before the store had answered: its runtime may be gone.
+    fn drop(&mut self) {
+        if !self.busy.confirmed {
+            self.busy
+                .progress
+                .unconfirmed
+                .fetch_add(1, Ordering::AcqRel);
+        }
+    }
 }
 
 /// How much is under way that a shutdown waits for: queued releases and acquisitions.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     left: AtomicUsize,
+    /// Releases that nobody tries any more, over all time.
+    unconfirmed: AtomicUsize,
     changed: Notify,
     /// The connection is back: what is between two tries should try now.
     retry: Notify,
@@ -52,6 +66,10 @@ impl Progress {
         }
     }
 
+    pub(super) fn unconfirmed(&self) -> usize {
+        self.unconfirmed.load(Ordering::Acquire)
+    }
+
     pub(super) fn retry_now(&self) {
         self.retry.notify_waiters();
     }
@@ -59,19 +77,25 @@ impl Progress {
 
 /// Something under way, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Busy(Arc<Progress>);
+pub(super) struct Busy {
+    progress: Arc<Progress>,
+    confirmed: bool,
+}
 
 impl Busy {
     pub(super) fn new(progress: &Arc<Progress>) -> Self {
         progress.left.fetch_add(1, Ordering::AcqRel);
-        Self(Arc::clone(progress))
+        Self {
+            progress: Arc::clone(progress),
+            confirmed: false,
+        }
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        if self.0.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.changed.notify_waiters();
+        if self.progress.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.progress.changed.notify_waiters();
         }
     }
 }
@@ -99,8 +123,7 @@ impl Reaper {
                     Some(job) => {
                         let (shared, turns) = (Arc::clone(&self.shared), Arc::clone(&turns));
                         under_way.spawn(async move {
-                            let _turn = turns.acquire().await;
-                            finish(&shared, &job).await;
+                            finish(&shared, job, &turns).await;
                         });
                     }
                     None => break,
@@ -112,14 +135,18 @@ impl Reaper {
 }
 
 /// Releases until the store answers or nothing can be left to release.
-async fn finish(shared: &Shared, job: &Job) {
+async fn finish(shared: &Shared, mut job: Job, turns: &Semaphore) {
     const BASE: Duration = Duration::from_millis(50);
     const CAP: Duration = Duration::from_secs(1);
     let mut backoff = Backoff::new(BASE, CAP);
     loop {
-        let failure = match attempt(shared, job).await {
-            Ok(()) => return,
-            Err(failure) => failure,
+        // A turn for each attempt: those that wait to try again are in nobody's way.
+        let turn = turns.acquire().await;
+        let answer = attempt(shared, &job).await;
+        drop(turn);
+        let Err(failure) = answer else {
+            job.busy.confirmed = true;
+            return;
         };
         let now = shared.clock.now();
         if !failure.is_passing() || now >= job.until {

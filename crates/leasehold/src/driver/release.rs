@@ -7,7 +7,7 @@ use leasehold_core::{
     lease::{Loss, Renew, State},
 };
 
-use super::{Driver, Shared, held::Held};
+use super::{Driver, Shared, held::Held, reaper::Busy};
 use crate::{
     backend::Failure,
     error::{Error, ErrorKind, Result},
@@ -22,7 +22,8 @@ pub(crate) struct Undo {
     owner: Owner,
     min_hold: Option<Duration>,
     ttl: Duration,
-    armed: bool,
+    /// There while armed: a shutdown waits for what is to be undone.
+    armed: Option<Busy>,
 }
 
 impl Undo {
@@ -40,16 +41,17 @@ impl Undo {
             owner: owner.clone(),
             min_hold,
             ttl,
-            armed: false,
+            armed: None,
         }
     }
 
-    pub(super) const fn arm(&mut self) {
-        self.armed = true;
+    pub(super) fn arm(&mut self) {
+        let progress = &self.driver.shared.reaping;
+        self.armed.get_or_insert_with(|| Busy::new(progress));
     }
 
-    pub(super) const fn disarm(&mut self) {
-        self.armed = false;
+    pub(super) fn disarm(&mut self) {
+        self.armed = None;
     }
 
     /// Releases now, for `limit` at most; what is not answered by then goes on in the background.
@@ -70,7 +72,7 @@ impl Undo {
 
 impl Drop for Undo {
     fn drop(&mut self) {
-        if self.armed {
+        if self.armed.is_some() {
             self.driver
                 .reap(&self.name, &self.owner, self.min_hold, self.ttl);
         }
@@ -127,8 +129,10 @@ pub(crate) async fn downgrade(driver: &Arc<Driver>, held: &Held) -> Result<Arc<H
     let mut identity = held.identity(Mode::Read);
     let ttl = held.ttl();
     let cap = held.cap();
-    let mut undo = give_up(driver, held)?;
     let shared = &driver.shared;
+    // First: a late push that finds nobody would be answered by a release.
+    shared.registry.hand_over(&held.owner);
+    let mut undo = give_up(driver, held)?;
     let sent = shared.clock.now();
     if let Renew::AtMost(_) = identity.renew {
         identity.renew = Renew::AtMost(cap - sent);
@@ -147,7 +151,7 @@ pub(crate) async fn downgrade(driver: &Arc<Driver>, held: &Held) -> Result<Arc<H
             let reader = shared.begin_holding(identity, sent, ttl);
             reader.inherit(held);
             undo.disarm();
-            Ok(reader)
+            driver.hand_out(reader)
         }
         Ok(Renewed::NotOurs) => Err(lost(held, Loss::Taken)),
         Ok(Renewed::Missing) => Err(lost(held, Loss::Missing)),
