@@ -13,6 +13,7 @@ mod claims;
 mod imports;
 mod links;
 mod pages;
+mod places;
 mod reach;
 mod scripts;
 mod size;
@@ -81,6 +82,7 @@ const RULES: &[fn(&Tree) -> Vec<Finding>] = &[
     biased::check,
     reach::check,
     pages::check,
+    places::check,
     links::check,
     scripts::check,
     wire::check,
