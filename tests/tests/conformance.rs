@@ -14,6 +14,10 @@ mod memory {
     leasehold_testkit::conformance!(leasehold_tests::topology::Memory);
 }
 
+mod redis {
+    leasehold_testkit::conformance!(leasehold_tests::topology::Redis);
+}
+
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// Every case function in the suite's source is in its list.

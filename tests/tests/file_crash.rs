@@ -1,6 +1,6 @@
 //! Processes at one file that are killed or stopped. Run with `cargo test --test file_crash`.
 
-#![allow(clippy::unwrap_used, clippy::print_stderr, clippy::disallowed_methods)]
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 use std::{collections::BTreeMap, path::Path, thread, time::Duration};
 

@@ -4,6 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 #[cfg(feature = "file")]
 use crate::backend::file::{Config, File};
+#[cfg(feature = "redis")]
+use crate::backend::redis;
 use crate::{
     backend::{ErasedBackend, memory::Memory},
     error::{Error, ErrorKind, Result},
@@ -26,7 +28,9 @@ pub(crate) async fn open(url: &str, options: Options) -> Result<Arc<dyn ErasedBa
     match scheme {
         "memory" if url == "memory:" => Ok(Arc::new(Memory::new())),
         "file" => open_file(url, options).await,
-        "redis" | "rediss" | "redis+unix" | "unix" => open_redis(url, options).await,
+        "redis" | "rediss" | "redis+unix" | "valkey" | "valkeys" | "valkey+unix" | "unix" => {
+            open_redis(url, options).await
+        }
         _ => Err(unknown(url, scheme)),
     }
 }
@@ -63,8 +67,14 @@ async fn open_file(url: &str, options: Options) -> Result<Arc<dyn ErasedBackend>
 
 #[cfg(feature = "redis")]
 async fn open_redis(url: &str, options: Options) -> Result<Arc<dyn ErasedBackend>> {
-    let _ = options;
-    Err(feature_off(url, "redis"))
+    let mut config = redis::Config::from_url(url)?
+        .with_connect_timeout(options.connect_timeout)
+        .with_call_timeout(options.call_timeout)
+        .with_random(options.random);
+    if let Some(prefix) = options.prefix {
+        config = config.with_prefix(&prefix)?;
+    }
+    Ok(Arc::new(redis::Redis::connect(config).await?))
 }
 
 #[cfg(not(feature = "file"))]
@@ -77,6 +87,7 @@ async fn open_redis(url: &str, _: Options) -> Result<Arc<dyn ErasedBackend>> {
     Err(feature_off(url, "redis"))
 }
 
+#[cfg(not(all(feature = "file", feature = "redis")))]
 fn feature_off(url: &str, feature: &str) -> Error {
     let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
     let message = format!("this program was built without the store for {scheme}: URLs");

@@ -30,6 +30,8 @@ mod erased;
 #[cfg(feature = "file")]
 pub mod file;
 pub mod memory;
+#[cfg(feature = "redis")]
+pub mod redis;
 
 /// A store that carries locks.
 ///

@@ -1,0 +1,172 @@
+//! The connection that mends itself: a task replaces it when it breaks, and says so.
+
+use std::{sync::Arc, time::Duration};
+
+use leasehold_core::backoff::Backoff;
+use tokio::sync::watch;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::{
+    config::Config,
+    link::{Link, within},
+    push::Router,
+};
+use crate::{
+    backend::{Event, Failure, Sent},
+    clock::Clock,
+    error::ErrorKind,
+};
+
+/// A connection to one server for the life of a client.
+#[derive(Debug)]
+pub(super) struct Connection {
+    state: watch::Receiver<State>,
+    patience: Duration,
+    /// Ends the task that mends.
+    _stop: DropGuard,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    Up(Arc<Link>),
+    /// How often connecting failed since the connection broke, and why last.
+    Down(u64, Option<Failure>),
+}
+
+impl Connection {
+    /// Connects for the first time, so that a wrong address or password is found at once.
+    pub(super) async fn open(config: Config, router: Arc<Router>) -> Result<Self, Failure> {
+        let link = Arc::new(Link::open(&config, &router, None).await?);
+        let (sender, state) = watch::channel(State::Up(Arc::clone(&link)));
+        let stop = CancellationToken::new();
+        let patience = config.call_timeout;
+        let mender = Mender {
+            config,
+            router,
+            state: sender,
+        };
+        tokio::spawn({
+            let stop = stop.clone();
+            async move {
+                tokio::select! {
+                    biased;
+                    () = stop.cancelled() => {}
+                    () = mender.run(link) => {}
+                }
+            }
+        });
+        Ok(Self {
+            state,
+            patience,
+            _stop: stop.drop_guard(),
+        })
+    }
+
+    /// The connection, when there is one. While it is being mended, this waits for one more
+    /// attempt and then says why there is none.
+    pub(super) async fn link(&self) -> Result<Arc<Link>, Failure> {
+        let mut state = self.state.clone();
+        let mut seen = None;
+        let found = within(self.patience, async {
+            loop {
+                match &*state.borrow_and_update() {
+                    State::Up(link) if !link.is_broken() => return Ok(Arc::clone(link)),
+                    State::Up(_) => {}
+                    State::Down(attempts, cause) => {
+                        let refused = cause.as_ref().filter(|cause| !cause.is_passing());
+                        if let Some(cause) = refused.or(cause.as_ref().filter(|_| {
+                            let first = *seen.get_or_insert(*attempts);
+                            first != *attempts
+                        })) {
+                            return Err(unsent(cause));
+                        }
+                    }
+                }
+                if state.changed().await.is_err() {
+                    return Err(Failure::unavailable("the client was shut down"));
+                }
+            }
+        });
+        found.await.unwrap_or_else(|| {
+            let message = "the connection is lost and not back yet";
+            let state = self.state.borrow();
+            Err(match &*state {
+                State::Down(_, Some(cause)) => unsent(cause),
+                _ => Failure::unavailable(message),
+            })
+        })
+    }
+}
+
+/// The cause why there is no connection, as the failure of a request that was never sent.
+fn unsent(cause: &Failure) -> Failure {
+    let kind = if cause.is_passing() {
+        ErrorKind::Unavailable
+    } else {
+        cause.kind()
+    };
+    let failure = Failure::new(kind, Sent::No, cause.message());
+    match cause.hint() {
+        Some(hint) => failure.with_hint(hint),
+        None => failure,
+    }
+}
+
+/// Replaces a broken connection.
+struct Mender {
+    config: Config,
+    router: Arc<Router>,
+    state: watch::Sender<State>,
+}
+
+impl Mender {
+    async fn run(self, mut link: Arc<Link>) {
+        loop {
+            link.end().await;
+            self.state.send_replace(State::Down(0, None));
+            tracing::warn!(server = %self.config, "lost the connection");
+            link = self.replace(link).await;
+            self.state.send_replace(State::Up(Arc::clone(&link)));
+            tracing::info!(server = %self.config, "connected again");
+            self.router.broadcast(&Event::Reconnected);
+        }
+    }
+
+    /// Tries until it succeeds, less and less often.
+    async fn replace(&self, broken: Arc<Link>) -> Arc<Link> {
+        const BASE: Duration = Duration::from_millis(20);
+        const CAP: Duration = Duration::from_secs(1);
+        let before = broken.identity.clone();
+        // Its socket is closed once the last call on it has noticed.
+        drop(broken);
+        let clock = Clock::system();
+        let mut backoff = Backoff::new(BASE, CAP);
+        let mut attempts = 0;
+        loop {
+            let opened = Link::open(&self.config, &self.router, Some(&before)).await;
+            let opened = match opened {
+                Ok(link) => self.listen(&link).await.map(|()| link),
+                Err(failure) => Err(failure),
+            };
+            match opened {
+                Ok(link) => return Arc::new(link),
+                Err(failure) => {
+                    attempts += 1;
+                    tracing::debug!(%failure, attempts, "no connection");
+                    self.state
+                        .send_replace(State::Down(attempts, Some(failure)));
+                }
+            }
+            let pause = backoff.next(self.config.random.bits());
+            clock.sleep_until(clock.now().after(pause)).await;
+        }
+    }
+
+    /// Pushes must arrive again before anybody re-checks.
+    async fn listen(&self, link: &Link) -> Result<(), Failure> {
+        for channel in self.router.channels() {
+            link.subscribe(&channel).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,258 @@
+#![doc = include_str!("README.md")]
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use leasehold_core::{
+    Attempt, ClientId, Mode, Name, Owner, Released, Renewal, Renewed, Request, Status, Ttl,
+};
+
+pub use self::{
+    config::Config,
+    keys::{Keys, Prefix},
+    script::{Script, scripts},
+};
+use self::{
+    connection::Connection,
+    link::Link,
+    push::Router,
+    script::{ACQUIRE, Call, FORCE, INSPECT, RELEASE},
+};
+use super::{Backend, Capabilities, Events, Failure, Page};
+use crate::clock::Clock;
+
+mod config;
+mod connection;
+mod failure;
+mod form;
+mod handshake;
+mod keys;
+mod link;
+mod list;
+mod push;
+mod renew;
+mod reply;
+mod script;
+mod slot;
+mod url;
+
+/// Locks on one Redis or Valkey server.
+pub struct Redis {
+    config: Config,
+    connection: Connection,
+    router: Arc<Router>,
+}
+
+impl Redis {
+    /// Connects to the server that `config` describes, and checks that it can carry locks.
+    ///
+    /// From then on the connection mends itself.
+    ///
+    /// # Errors
+    ///
+    /// Within the connect timeout, and nothing was changed:
+    /// [`Invalid`](crate::ErrorKind::Invalid) for a configuration that cannot be,
+    /// [`Denied`](crate::ErrorKind::Denied) when password or rights are missing,
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) when nobody answers or a replica does,
+    /// [`Protocol`](crate::ErrorKind::Protocol) when it is no Redis,
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) when it is too old or part of a cluster.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the connection is closed.
+    pub async fn connect(config: Config) -> Result<Self, Failure> {
+        let router = Arc::new(Router::new(config.prefix().clone()));
+        let connection = Connection::open(config.clone(), Arc::clone(&router)).await?;
+        Ok(Self {
+            config,
+            connection,
+            router,
+        })
+    }
+
+    fn prefix(&self) -> &Prefix {
+        self.config.prefix()
+    }
+
+    fn keys(&self, name: &Name) -> Keys {
+        Keys::new(self.prefix(), name)
+    }
+
+    /// Sees to it that `client` hears of hand-offs, before anything can be handed to it. The
+    /// channel, or nothing when it cannot listen.
+    async fn channel(&self, link: &Link, client: &ClientId) -> Result<String, Failure> {
+        let channel = self.prefix().channel(client);
+        let heard = self.router.listen(&channel) && link.subscribe(&channel).await?;
+        Ok(if heard { channel } else { String::new() })
+    }
+
+    /// A holder that never waited is told of a forced release too, but need not wait for that.
+    fn listen_behind(&self, link: Arc<Link>, client: &ClientId) {
+        let channel = self.prefix().channel(client);
+        if self.router.listen(&channel) {
+            tokio::spawn(async move { link.subscribe(&channel).await });
+        }
+    }
+
+    /// The call of acquire.lua for `request`.
+    fn acquire_call(&self, request: &Request, channel: &str) -> Call {
+        let mode = match request.mode {
+            Mode::Exclusive => "x",
+            _ => "s",
+        };
+        let limit = if request.mode.is_shared() {
+            request.mode.limit()
+        } else {
+            0
+        };
+        let hold = millis(request.min_hold);
+        let wait = request.wait.as_ref();
+        Call::new(&ACQUIRE, self.keys(&request.name).all())
+            .arg(request.owner.as_str())
+            .arg(mode)
+            .number(limit.into())
+            .number(request.mode.weight().into())
+            .number(request.ttl.as_millis().max(hold))
+            .number(hold)
+            .number(wait.is_some().into())
+            .arg(channel)
+            .number(wait.map_or(0, |wait| millis(Some(wait.patience))))
+            .number(wait.and_then(|wait| wait.ticket).unwrap_or(0))
+            .number(wait.map_or(0, |wait| wait.seq.into()))
+    }
+}
+
+impl Backend for Redis {
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = Capabilities::new("redis");
+        capabilities.shared = true;
+        capabilities.fair = true;
+        capabilities.hand_off = true;
+        capabilities.detach = true;
+        capabilities.min_hold = true;
+        capabilities.networked = true;
+        capabilities
+    }
+
+    fn attach(&self, client: &ClientId) -> Events {
+        self.router.attach(client)
+    }
+
+    async fn acquire(&self, request: &Request) -> Result<Attempt, Failure> {
+        let link = self.connection.link().await?;
+        let client = request.owner.client();
+        let channel = match request.wait {
+            Some(_) => self.channel(&link, &client).await?,
+            None => String::new(),
+        };
+        let reply = link.run(&self.acquire_call(request, &channel)).await?;
+        let (attempt, now) = reply::attempt(&reply, request)?;
+        if let Some(now) = now {
+            compare_clocks(now);
+        }
+        if matches!(attempt, Attempt::Granted(_)) && request.wait.is_none() {
+            self.listen_behind(link, &client);
+        }
+        Ok(attempt)
+    }
+
+    async fn renew(&self, renewals: &[Renewal]) -> Vec<Result<Renewed, Failure>> {
+        self.renew_in_batches(renewals).await
+    }
+
+    async fn release(
+        &self,
+        name: &Name,
+        owner: &Owner,
+        min_hold: Option<Duration>,
+    ) -> Result<Released, Failure> {
+        // A queue of dead waiters is passed in steps, so that no single call takes long.
+        const STEPS: usize = 100;
+        let call = Call::new(&RELEASE, self.keys(name).all())
+            .arg(owner.as_str())
+            .number(millis(min_hold));
+        let link = self.connection.link().await?;
+        let (released, mut left) = reply::released(&link.run(&call).await?)?;
+        for _ in 0..STEPS {
+            match left.as_deref() {
+                None => break,
+                Some("spent") => match link.run(&call).await {
+                    Ok(reply) => left = reply::released(&reply)?.1,
+                    Err(_) => break,
+                },
+                Some(reason) => {
+                    tracing::warn!(reason, "released, but the next waiter could not be told");
+                    break;
+                }
+            }
+        }
+        Ok(released)
+    }
+
+    async fn detach(&self, renewal: &Renewal) -> Result<Renewed, Failure> {
+        // No lease hangs on a connection, so there is nothing else to do.
+        let mut renewed = self.renew_in_batches(std::slice::from_ref(renewal)).await;
+        renewed.pop().unwrap_or(Ok(Renewed::Missing))
+    }
+
+    async fn inspect(&self, name: &Name) -> Result<Status, Failure> {
+        let call = Call::new(&INSPECT, self.keys(name).all());
+        let reply = self.connection.link().await?.run(&call).await?;
+        Ok(reply::status(&reply, name.as_str())?.0)
+    }
+
+    async fn list(&self, prefix: &str, after: Option<&str>) -> Result<Page, Failure> {
+        self.page(prefix, after).await
+    }
+
+    async fn force(&self, name: &Name, observed: &str) -> Result<bool, Failure> {
+        let victim = Owner::parse(observed).ok();
+        let channel = victim.map(|owner| self.prefix().channel(&owner.client()));
+        let call = Call::new(&FORCE, self.keys(name).all())
+            .arg(form::bytes(observed))
+            .arg(channel.unwrap_or_default());
+        let reply = self.connection.link().await?.run(&call).await?;
+        match reply::number(&reply) {
+            Some(0) => Ok(false),
+            Some(1) => Ok(true),
+            _ => Err(failure::garbage(&format!("force: {reply:?}"))),
+        }
+    }
+
+    async fn ping(&self) -> Result<(), Failure> {
+        let link = self.connection.link().await?;
+        link.ask(&redis::cmd("PING")).await?;
+        Ok(())
+    }
+
+    fn clock(&self) -> Option<Clock> {
+        None
+    }
+
+    #[cfg(unix)]
+    fn session(&self) -> Option<std::os::fd::OwnedFd> {
+        None
+    }
+}
+
+impl fmt::Debug for Redis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Redis").field(&self.config).finish()
+    }
+}
+
+/// Nothing depends on equal clocks but the order of fencing tokens after a loss of data.
+fn compare_clocks(server_millis: u64) {
+    const TOLERATED: u64 = 5000;
+    let here = Clock::system().wall_micros() / 1000;
+    if here.abs_diff(server_millis) > TOLERATED {
+        let off = Duration::from_millis(here.abs_diff(server_millis));
+        tracing::warn!(?off, "the server's clock and this machine's differ");
+    }
+}
+
+fn millis(span: Option<Duration>) -> u64 {
+    let millis = span.unwrap_or_default().as_nanos().div_ceil(1_000_000);
+    u64::try_from(millis)
+        .unwrap_or(u64::MAX)
+        .min(Ttl::MAX.as_millis())
+}

@@ -1,0 +1,29 @@
+-- renew.lua — lengthen exclusive leases, many in one call.
+--
+-- KEYS[1..n]    lock     the locks
+-- KEYS[n+1]     waiters  of the first of them: never changed
+-- ARGV[2i-1]    value    `<owner><fencing token>`, all that the lock i must hold
+-- ARGV[2i]      ttl      ms that it is to live from now
+--
+-- Returns  one letter for each lock: r renewed, n not ours, m missing
+--
+-- Why a script: the comparison and the new expiry must be one step. It only ever lengthens, and
+-- never creates. The same owner under another fencing token is not this lease.
+
+local answers = {}
+local doubt = false
+for i = 1, #KEYS - 1 do
+  local value = redis.pcall('GET', KEYS[i])
+  if value == ARGV[2 * i - 1] then
+    if redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2 * i]) then
+      redis.call('PEXPIRE', KEYS[i], ARGV[2 * i])
+    end
+    answers[i] = 'r'
+  else
+    answers[i] = value and 'n' or 'm'
+    doubt = true
+  end
+end
+-- Changes nothing, and fails on a replica: its word must not end a lease.
+if doubt then redis.call('HDEL', KEYS[#KEYS], '') end
+return table.concat(answers)
