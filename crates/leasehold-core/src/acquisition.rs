@@ -140,7 +140,6 @@ impl Acquisition {
     /// The answer to the last attempt.
     pub fn answered(&mut self, now: Instant, answer: &Attempt, dice: u64) -> Next {
         self.last = Last::Answered;
-        self.backoff.reset();
         let asked = self.sent.back().map_or(now, |&(_, sent)| sent);
         match answer {
             Attempt::Granted(grant) => self.judge(now, *grant, asked, dice),
@@ -243,6 +242,7 @@ impl Acquisition {
         dice: u64,
     ) -> Next {
         const MOST_REPEATS: u32 = 100;
+        self.backoff.reset();
         if change_in.is_zero() && self.repeats < MOST_REPEATS && now < self.terms.give_up {
             self.repeats += 1;
             return Next::Call;
@@ -285,6 +285,7 @@ pub fn patience(ttl: Ttl) -> Duration {
 mod tests {
     use super::*;
     use crate::{Held, Queued};
+    use std::vec::Vec;
 
     const START: Instant = Instant::from_nanos(1_000_000_000_000);
 
@@ -335,6 +336,28 @@ mod tests {
         assert_eq!(
             once.answered(at(280), &granted(300), 0),
             Next::Stop(Stop::TooSlow)
+        );
+    }
+
+    #[test]
+    fn b16_grants_that_keep_coming_too_late_are_asked_for_less_and_less_often() {
+        let mut slow = acquisition(true, 100, 60_000);
+        let mut now = at(0);
+        let pauses: Vec<_> = (0..6)
+            .map(|_| {
+                slow.call(now);
+                let late = now.after(Duration::from_millis(150));
+                let next = slow.answered(late, &granted(100), u64::from(u16::MAX));
+                let Next::StartOver(until) = next else {
+                    panic!("{next:?}")
+                };
+                now = until;
+                until - late
+            })
+            .collect();
+        assert!(
+            pauses.is_sorted() && pauses[5] >= Duration::from_millis(900),
+            "{pauses:?}"
         );
     }
 

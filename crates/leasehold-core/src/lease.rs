@@ -102,6 +102,8 @@ pub enum Outcome {
 #[derive(Clone, Debug)]
 pub struct Lease {
     ttl: Ttl,
+    /// The longest TTL that was asked for or given.
+    longest: Ttl,
     drift: Drift,
     deadline: Instant,
     /// Where [`Renew::AtMost`] ends the lease.
@@ -130,6 +132,7 @@ impl Lease {
         };
         let mut lease = Self {
             ttl,
+            longest: ttl,
             drift,
             deadline: validity::deadline(sent, ttl, drift).min(cap),
             cap,
@@ -147,6 +150,17 @@ impl Lease {
     #[must_use]
     pub const fn ttl(&self) -> Ttl {
         self.ttl
+    }
+
+    /// The longest TTL that was asked for or given: how long the store keeps the lease at most.
+    #[must_use]
+    pub const fn longest(&self) -> Ttl {
+        self.longest
+    }
+
+    /// Notes that the store is asked for `ttl`: it may grant it and the answer be lost.
+    pub fn asks(&mut self, ttl: Ttl) {
+        self.longest = self.longest.max(ttl);
     }
 
     /// The instant at which validity ends.
@@ -283,6 +297,7 @@ impl Lease {
     }
 
     fn prolong(&mut self, sent: Instant, ttl: Ttl) {
+        self.asks(ttl);
         let fresh = validity::deadline(sent, ttl, self.drift).min(self.cap);
         self.deadline = self.deadline.max(fresh);
     }

@@ -37,6 +37,13 @@ pub(crate) struct Ask {
     pub(crate) label: Label,
 }
 
+impl Ask {
+    /// How long a lease can live in the store that was granted and of which no one knows.
+    pub(super) fn longest(&self) -> Duration {
+        self.ttl.get().max(self.min_hold.unwrap_or_default())
+    }
+}
+
 /// How long a caller is ready to wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Patience {
@@ -91,6 +98,8 @@ struct Pursuit<'a> {
     _busy: Busy,
     /// Something of this owner may be in the store.
     left: bool,
+    /// The time was up while a request was under way.
+    is_cut_off: bool,
     failure: Option<Failure>,
     holder: Option<Holder>,
 }
@@ -113,7 +122,7 @@ impl<'a> Pursuit<'a> {
             give_up,
         };
         Self {
-            undo: Undo::new(driver, &ask.name, &owner, None, ask.ttl.get()),
+            undo: Undo::new(driver, &ask.name, &owner, None, ask.longest()),
             driver,
             ask,
             machine: Acquisition::new(terms),
@@ -122,6 +131,7 @@ impl<'a> Pursuit<'a> {
             mailbox,
             _busy: Busy::new(&shared.reaping),
             left: false,
+            is_cut_off: false,
             failure: None,
             holder: None,
         }
@@ -153,11 +163,15 @@ impl<'a> Pursuit<'a> {
                     answer = &mut call => break answer,
                     push = next_push(mailbox.as_deref()) => match push {
                         Push::Granted { token, seq } => {
+                            self.left = true;
                             return self.machine.pushed(shared.clock.now(), token, seq);
                         }
                         Push::Again => again = true,
                     },
                     () = shared.clock.sleep_until(limit) => {
+                        if limit == self.machine.give_up() {
+                            return self.cut_off();
+                        }
                         break Err(shared.no_answer("the request"));
                     }
                 }
@@ -165,9 +179,16 @@ impl<'a> Pursuit<'a> {
         };
         match (self.take_in(answer), again) {
             // Told to ask again while the answer was on its way: it may be older than the news.
-            (Next::Sleep(_), true) => Next::Call,
+            (Next::Sleep(_), true) => self.machine.woke(shared.clock.now()),
             (next, _) => next,
         }
+    }
+
+    /// The time is up while a request is under way.
+    fn cut_off(&mut self) -> Next {
+        self.left = true;
+        self.is_cut_off = true;
+        self.machine.woke(self.driver.shared.clock.now())
     }
 
     fn take_in(&mut self, answer: Result<Attempt, Failure>) -> Next {
@@ -224,10 +245,17 @@ impl<'a> Pursuit<'a> {
             token,
             *ttl,
         )];
-        let limit = sent.after(shared.settings.call_limit);
+        let limit = sent
+            .after(shared.settings.call_limit)
+            .min(self.machine.give_up());
         let answer = tokio::select! { biased;
             mut answers = shared.backend.renew(&renewal) => answers.pop(),
-            () = shared.clock.sleep_until(limit) => None,
+            () = shared.clock.sleep_until(limit) => {
+                if limit == self.machine.give_up() {
+                    return self.cut_off();
+                }
+                None
+            }
         };
         let answer = match answer {
             Some(Ok(answer)) => Some(answer),
@@ -244,6 +272,10 @@ impl<'a> Pursuit<'a> {
     /// Gives back what this owner may have and goes on under a new one.
     async fn start_over(&mut self, pause: Instant) -> Next {
         let shared = &self.driver.shared;
+        tracing::warn!(
+            target: "leasehold", name = %self.ask.name,
+            "granted too late or not confirmed; given back, and asked for again"
+        );
         // Unanswered, it goes on in the background; either way this owner is used up.
         let _ = self.undo.release(WITHDRAWAL).await;
         shared.registry.remove(&self.owner);
@@ -252,8 +284,8 @@ impl<'a> Pursuit<'a> {
             .mailbox
             .is_some()
             .then(|| shared.registry.wait(&self.owner));
-        let Ask { name, ttl, .. } = self.ask;
-        self.undo = Undo::new(self.driver, name, &self.owner, None, ttl.get());
+        let Ask { name, .. } = self.ask;
+        self.undo = Undo::new(self.driver, name, &self.owner, None, self.ask.longest());
         self.left = false;
         self.machine.renew_owner();
         shared.clock.sleep_until(pause).await;
@@ -289,8 +321,12 @@ impl<'a> Pursuit<'a> {
             self.undo.disarm();
             return Ok(None);
         }
-        if self.left {
-            let _ = self.undo.release(WITHDRAWAL).await;
+        if self.left
+            && let Err(failure) = self.undo.release(WITHDRAWAL).await
+            && self.is_cut_off
+        {
+            // Neither the last request nor this was answered: who knows whether another holds it.
+            return Err(failure.into());
         }
         let waited = self.driver.shared.clock.now() - self.began;
         Err(match stop {

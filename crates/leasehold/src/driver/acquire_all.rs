@@ -82,7 +82,7 @@ fn request((ask, owner): (&Ask, &Owner)) -> Request {
 }
 
 fn undo(driver: &Arc<Driver>, (ask, owner): (&Ask, &Owner)) -> Undo {
-    Undo::new(driver, &ask.name, owner, None, ask.ttl.get())
+    Undo::new(driver, &ask.name, owner, None, ask.longest())
 }
 
 fn identity(ask: &Ask, owner: Owner, grant: Grant) -> Identity {

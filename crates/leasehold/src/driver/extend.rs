@@ -29,6 +29,7 @@ pub(crate) fn check(driver: &Driver, held: &Held) -> Result<()> {
 /// Lengthens the lease once, beside the planned renewals. Answers the new deadline.
 pub(crate) async fn extend(driver: &Driver, held: &Arc<Held>, ttl: Ttl) -> Result<Instant> {
     let renewal = [held.renewal(ttl)];
+    held.asks(ttl);
     let call = async {
         let answer = driver.shared.backend.renew(&renewal).await.pop();
         answer.unwrap_or_else(|| Err(driver.shared.no_answer("the extension")))

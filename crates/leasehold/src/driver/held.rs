@@ -79,6 +79,16 @@ impl Held {
         self.lease().ttl()
     }
 
+    /// How long the lease can live in the store when nobody releases it.
+    pub(super) fn longest(&self) -> Duration {
+        self.lease().longest().get()
+    }
+
+    /// Notes that the store is asked for `ttl`, which it may grant though its answer is lost.
+    pub(super) fn asks(&self, ttl: Ttl) {
+        self.lease().asks(ttl);
+    }
+
     pub(crate) fn deadline(&self) -> Instant {
         self.lease().deadline()
     }

@@ -209,7 +209,7 @@ impl Driver {
             if lease.release(shared.clock.now()).is_held() {
                 lease.give_signal();
                 shared.forget(&lease);
-                self.reap(&lease.name, &lease.owner, lease.min_hold, lease.ttl().get());
+                self.reap(&lease.name, &lease.owner, lease.min_hold, lease.longest());
             }
         }
         let until = shared.clock.now().after(limit);

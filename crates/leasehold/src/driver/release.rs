@@ -171,7 +171,7 @@ fn give_up(driver: &Arc<Driver>, held: &Held) -> Result<Undo> {
     }
     let before = held.release(shared.clock.now());
     shared.forget(held);
-    let ttl = held.ttl().get();
+    let ttl = held.longest();
     let mut undo = Undo::new(driver, &held.name, &held.owner, held.min_hold, ttl);
     match before {
         State::Released => Err(given_up(held)),

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use crate::{Client, ErrorKind, Loss, Renew, RunError, backend::memory::Memory};
 
+mod answers;
 mod ending;
 mod hand_over;
 mod shaky;

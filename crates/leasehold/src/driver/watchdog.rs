@@ -203,7 +203,7 @@ async fn renew(shared: Arc<Shared>, reaper: WeakUnboundedSender<Job>, batch: Bat
         if matches!(answer, Ok(Renewed::NotOurs | Renewed::Missing)) && state != State::Released {
             // What the store no longer has may still wait in its queue, or leave one asleep: a
             // release settles it, whatever the guard's owner does.
-            shared.hand_to(&reaper, &held.name, &held.owner, held.ttl().get());
+            shared.hand_to(&reaper, &held.name, &held.owner, held.longest());
         }
         shared.schedule.plan(held);
     }
