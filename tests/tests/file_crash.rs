@@ -122,6 +122,35 @@ fn b04_a_killed_writer_loses_nothing_that_was_answered() {
     assert_eq!(leftover_sessions(home.path()), 0);
 }
 
+/// As on a full disk: the file cannot grow, which says nothing about what was written before.
+#[test]
+fn a_file_that_cannot_grow_loses_nothing_that_was_answered() {
+    let home = tempdir().unwrap();
+    let url = file_url(home.path());
+    let script = "trap '' XFSZ; ulimit -f 1000; exec \"$0\" \"$@\"";
+    let writer = Holder::start("sh", &["-c", script, PROGRAM, &url, "leave", "n"]);
+    let mut said = writer.remaining_lines();
+    let error = said.pop().unwrap();
+    eprintln!("{error}");
+    assert!(error.contains("locks.db"), "{error}");
+    let held = said.iter().filter(|line| line.starts_with("held")).count();
+    assert!(held > 2, "{said:?}");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let client = Client::connect(&url).await.unwrap();
+        let found = client.list("").await.unwrap();
+        assert!((held..=held + 1).contains(&found.len()), "{held} {found:?}");
+        client
+            .lock("more")
+            .acquire()
+            .await
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
+    });
+}
+
 /// A process stopped at any moment, also inside the gate, makes nobody hang; one stopped inside
 /// it is named.
 #[test]

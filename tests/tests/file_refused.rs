@@ -141,3 +141,22 @@ fn the_state_directory_is_found_or_asked_for() {
         assert!(said.contains("--url file:PATH"), "{said}");
     }
 }
+
+/// Where the system lets us make a time namespace.
+#[test]
+fn a_time_namespace_with_another_boot_time_is_refused() {
+    let home = tempdir().unwrap();
+    let url = file_url(home.path());
+    let unshare = ["-T", "--boottime", "1000", PROGRAM, &url, "try", "x"];
+    let allowed = Command::new("unshare")
+        .args(&unshare[..3])
+        .arg("true")
+        .status();
+    if !allowed.is_ok_and(|status| status.success()) {
+        return;
+    }
+    let said = Holder::start("unshare", &unshare).expect("error");
+    assert!(said.starts_with("Invalid|"), "{said}");
+    assert!(said.contains("time namespace"), "{said}");
+    assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
+}

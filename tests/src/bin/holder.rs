@@ -117,7 +117,8 @@ async fn hammer(client: &Client, seconds: u64, names: u64, claims: &Path) -> Res
 async fn leave(client: &Client, prefix: &str) -> Result<(), Error> {
     for count in 0_u64.. {
         let name = format!("{prefix}{count}");
-        let guard = client.lock(&name).acquire().await?;
+        let limit = Duration::from_secs(5);
+        let guard = client.lock(&name).acquire_timeout(limit).await?;
         let token = guard.fencing_token();
         if count % 2 == 0 {
             guard.into_lease().await?;

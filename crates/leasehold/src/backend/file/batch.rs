@@ -9,13 +9,13 @@ use leasehold_core::{
 use rusqlite::{Transaction, params};
 
 use super::{
-    super::{ClientId, Failure, Owner},
+    super::{ClientId, Failure, Owner, Sent},
     failure,
     session::Sessions,
     table,
     wire::Letter,
 };
-use crate::clock::Clock;
+use crate::{clock::Clock, error::ErrorKind};
 
 /// How many names with dead entries one opening of the store puts in order.
 const SWEEP: usize = 256;
@@ -53,7 +53,8 @@ impl<'a> Batch<'a> {
             .map_err(explain)?;
         if known != boot {
             let message = format!("{} was taken over under another boot id", path.display());
-            return Err(Failure::unavailable(message));
+            return Err(Failure::new(ErrorKind::Protocol, Sent::No, message)
+                .with_hint("containers that share the file must share the boot id"));
         }
         let stored = u64::try_from(stored).unwrap_or(0);
         Ok(Self {
@@ -76,8 +77,11 @@ impl<'a> Batch<'a> {
                 "this process's session file beside {} is gone",
                 self.path.display()
             );
-            return Err(Failure::unavailable(message)
-                .with_hint("nobody may remove files from the .d directory while programs run"));
+            return Err(
+                Failure::new(ErrorKind::Protocol, Sent::No, message).with_hint(
+                    "remove nothing from the .d directory while programs run; connect anew",
+                ),
+            );
         }
         Ok(Arc::clone(&self.session))
     }

@@ -6,7 +6,7 @@
 use std::{
     fs::{File, OpenOptions},
     io::Read,
-    os::unix::fs::FileExt,
+    os::unix::fs::{FileExt, OpenOptionsExt},
     path::{Path, PathBuf},
     process,
     time::Duration,
@@ -33,6 +33,8 @@ impl Gate {
             .write(true)
             .create(true)
             .truncate(false)
+            // Nobody makes this process write its id into another file.
+            .custom_flags(no_follow())
             .open(path)
             .map_err(|error| failure::io("open", path, error))?;
         Ok(Self {
@@ -60,6 +62,10 @@ impl Drop for Pass<'_> {
         // Unlocked rather than closed: a child between fork and exec may have the file open too.
         let _ = self.0.unlock();
     }
+}
+
+fn no_follow() -> i32 {
+    rustix::fs::OFlags::NOFOLLOW.bits().cast_signed()
 }
 
 /// The failure of a call that waited `limit` in vain for the gate at `path`.

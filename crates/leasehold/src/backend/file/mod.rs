@@ -95,7 +95,7 @@ impl File {
                 Err(gate::closed(&place.gate, config.connect_limit))
             }
         }?;
-        let reader = Reader::new(opened.reader, &place, &config.prefix, &config.clock);
+        let reader = Reader::new(opened.reader, opened.database, &place, &config);
         Ok(Self {
             parts: Some(Parts {
                 place,

@@ -8,10 +8,15 @@ use std::{
 };
 
 use super::{
-    super::Failure,
+    super::{Failure, Sent},
     config::{Config, invalid},
     failure,
+    session::{Identity, identity},
 };
+use crate::error::ErrorKind;
+
+/// As for names: news carry both.
+const LONGEST_PREFIX: usize = 512;
 
 /// The files of one store. All processes that use it must arrive at the same ones.
 #[derive(Clone, Debug)]
@@ -28,6 +33,12 @@ impl Place {
     /// Finds the files of the store that `config` names and checks what can be checked from
     /// outside. Creates at most the user's state directory.
     pub(super) fn find(config: &Config) -> Result<Self, Failure> {
+        if config.prefix.len() > LONGEST_PREFIX || config.prefix.chars().any(char::is_control) {
+            return Err(invalid(format!(
+                "a prefix has at most {LONGEST_PREFIX} bytes and no control character"
+            ))
+            .with_hint("choose a short word, for example --prefix app/"));
+        }
         let path = std::path::absolute(&config.path)
             .map_err(|error| failure::io("find", &config.path, error))?;
         if config.own_directory
@@ -52,6 +63,19 @@ impl Place {
             sessions: beside(".d"),
             database,
         })
+    }
+
+    /// Whether the database is still the file that was `opened`: what is written to one that was
+    /// removed, nobody else sees.
+    pub(super) fn check_database(&self, opened: Option<Identity>) -> Result<(), Failure> {
+        if fs::metadata(&self.database).ok().map(identity) == opened {
+            return Ok(());
+        }
+        let path = self.database.display();
+        let message = format!("{path} was removed or replaced while in use");
+        // Waiting does not mend it, so it does not count as an outage.
+        Err(Failure::new(ErrorKind::Protocol, Sent::No, message)
+            .with_hint("restart the programs that use it; locks taken in the old one end"))
     }
 }
 

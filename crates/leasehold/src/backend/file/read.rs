@@ -1,17 +1,15 @@
 //! Looking without touching: read transactions beside the gate.
 
-use std::{
-    path::PathBuf,
-    sync::{Mutex, PoisonError},
-};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rusqlite::Connection;
 
 use super::{
     super::{Failure, Page, Status},
+    config::Config,
     failure,
     place::Place,
-    session::Sessions,
+    session::{Identity, Sessions},
     table,
 };
 use crate::clock::Clock;
@@ -23,29 +21,35 @@ const PAGE: usize = 256;
 #[derive(Debug)]
 pub(super) struct Reader {
     connection: Mutex<Connection>,
-    path: PathBuf,
-    sessions: PathBuf,
+    place: Place,
+    opened: Option<Identity>,
     prefix: String,
     clock: Clock,
 }
 
 impl Reader {
-    pub(super) fn new(connection: Connection, place: &Place, prefix: &str, clock: &Clock) -> Self {
+    pub(super) fn new(
+        connection: Connection,
+        opened: Option<Identity>,
+        place: &Place,
+        config: &Config,
+    ) -> Self {
         Self {
             connection: Mutex::new(connection),
-            path: place.database.clone(),
-            sessions: place.sessions.clone(),
-            prefix: prefix.into(),
-            clock: clock.clone(),
+            opened,
+            place: place.clone(),
+            prefix: config.prefix.clone(),
+            clock: config.clock.clone(),
         }
     }
 
     pub(super) fn inspect(&self, name: &str) -> Result<Status, Failure> {
+        self.place.check_database(self.opened)?;
         let mut connection = self.lock();
         let connection = connection
             .transaction()
             .map_err(|error| self.explain(error))?;
-        self.status(&connection, name, &mut Sessions::new(&self.sessions))
+        self.status(&connection, name, &mut Sessions::new(&self.place.sessions))
     }
 
     pub(super) fn list(&self, prefix: &str, after: Option<&str>) -> Result<Page, Failure> {
@@ -56,6 +60,7 @@ impl Reader {
             Some(after) if after >= wanted => (after, false),
             _ => (wanted.clone(), true),
         };
+        self.place.check_database(self.opened)?;
         let mut connection = self.lock();
         let connection = connection
             .transaction()
@@ -73,7 +78,7 @@ impl Reader {
             .last()
             .filter(|_| !is_last)
             .map(|&name| name.to_owned());
-        let mut sessions = Sessions::new(&self.sessions);
+        let mut sessions = Sessions::new(&self.place.sessions);
         let mut entries = Vec::with_capacity(names.len());
         for name in names {
             let status = self.status(&connection, name, &mut sessions)?;
@@ -95,7 +100,7 @@ impl Reader {
         Ok(entry.status(name.into(), self.clock.now(), sessions))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Connection> {
+    fn lock(&self) -> MutexGuard<'_, Connection> {
         // A transaction ends when it is dropped, also by a panic, so the connection stays whole.
         self.connection
             .lock()
@@ -103,6 +108,6 @@ impl Reader {
     }
 
     fn explain(&self, error: rusqlite::Error) -> Failure {
-        failure::sql(&self.path, error)
+        failure::sql(&self.place.database, error)
     }
 }

@@ -65,6 +65,7 @@ pub(super) fn open_reader(path: &Path) -> Result<Connection, Failure> {
 
 fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Failure> {
     let explain = |error| failure::sql(path, error);
+    let flags = flags | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let connection = Connection::open_with_flags(path, flags).map_err(explain)?;
     connection.busy_timeout(BUSY).map_err(explain)?;
     // The last to close a database would tidy up outside the gate, and those who open it just then
@@ -103,7 +104,10 @@ fn create(path: &Path, boot: &str) -> Result<(), Failure> {
         }
     }
     let make = || -> rusqlite::Result<()> {
-        let mut connection = Connection::open(&new)?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+        let mut connection = Connection::open_with_flags(&new, flags)?;
         let transaction = connection.transaction()?;
         transaction.execute_batch(include_str!("schema.sql"))?;
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;

@@ -16,7 +16,7 @@ use super::{
     place::Place,
     post::Post,
     schema,
-    session::{self, Session, Sessions, identity},
+    session::{self, Identity, Session, Sessions, identity},
     worker::Worker,
 };
 
@@ -26,6 +26,8 @@ pub(super) struct Opened {
     pub(super) session: Session,
     pub(super) post: Arc<Post>,
     pub(super) reader: Connection,
+    /// The database as it was opened.
+    pub(super) database: Option<Identity>,
 }
 
 /// The life of the writing thread: opens the store, says so, and serves `calls`.
@@ -78,9 +80,9 @@ fn open(
             batch.commit()
         })
         .inspect_err(|_| post.close())?;
+    let database = fs::metadata(path).ok().map(identity);
     drop(pass);
     post.send(letters);
-    let database = fs::metadata(path).ok().map(identity);
     let worker = Worker {
         gate,
         connection,
@@ -96,6 +98,7 @@ fn open(
         session,
         post,
         reader,
+        database,
     };
     Ok(Some((handle, worker)))
 }

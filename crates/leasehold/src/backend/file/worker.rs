@@ -114,12 +114,7 @@ impl Worker {
     /// to a file that was removed, nor that its session lives.
     fn check_identity(&self) -> Result<(), Failure> {
         let [database, session] = self.identities;
-        let path = &self.place.database;
-        if fs::metadata(path).ok().map(identity) != database {
-            let message = format!("{} was removed or replaced while in use", path.display());
-            return Err(Failure::unavailable(message)
-                .with_hint("restart the programs that use it; locks taken in the old one end"));
-        }
+        self.place.check_database(database)?;
         let lock = lock_path(&self.place.sessions, &self.session);
         if !self.session_lost.get() && fs::metadata(lock).ok().map(identity) != session {
             self.session_lost.set(true);

@@ -112,6 +112,26 @@ async fn links_to_one_file_are_one_store() {
 }
 
 #[tokio::test]
+async fn a_gate_that_is_a_link_is_not_followed() {
+    let home = Home::new();
+    let victim = home.0.path().join("victim");
+    fs::write(&victim, "precious").unwrap();
+    symlink(&victim, home.0.path().join("locks.db.gate")).unwrap();
+    let failure = File::open(home.config()).await.unwrap_err();
+    assert!(failure.message().contains("locks.db.gate"), "{failure}");
+    assert_eq!(fs::read(&victim).unwrap(), b"precious");
+}
+
+#[tokio::test]
+async fn a_prefix_that_news_could_not_carry_is_refused() {
+    let home = Home::new();
+    for prefix in ["a\nb".to_owned(), "x".repeat(513)] {
+        let failure = refusal(home.config().with_prefix(prefix)).await;
+        assert_eq!(failure.kind(), ErrorKind::Invalid);
+    }
+}
+
+#[tokio::test]
 async fn a_long_path_carries_news_too() {
     let home = Home::new();
     let deep = home.0.path().join("d".repeat(120)).join("e".repeat(120));

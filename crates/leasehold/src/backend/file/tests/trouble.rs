@@ -89,6 +89,8 @@ async fn a_removed_database_stops_those_who_had_it_open() {
         failure.message().contains("removed or replaced"),
         "{failure}"
     );
+    let failure = a.file.inspect(&request.name).await.unwrap_err();
+    assert!(!failure.is_passing(), "{failure}");
 }
 
 #[tokio::test]
