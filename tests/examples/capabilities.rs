@@ -2,23 +2,24 @@
 
 #![allow(clippy::print_stdout)] // printing is this program's work
 
-use std::error::Error;
-
-use leasehold::backend::{
-    Backend, Capabilities,
-    file::{Config, File},
-    memory::Memory,
-};
+use leasehold::backend::{Backend, Capabilities};
+use leasehold_testkit::conformance::Topology;
+use leasehold_tests::topology::{File, Memory, Redis};
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let folder = tempfile::tempdir()?;
-    let file = File::open(Config::new(folder.path().join("locks.db"))).await?;
-
-    let stores = [file.capabilities(), Memory::new().capabilities()];
+async fn main() {
+    let stores = [
+        of::<File>().await,
+        of::<Redis>().await,
+        of::<Memory>().await,
+    ];
     let objects: Vec<String> = stores.iter().map(object).collect();
     println!("[{}]", objects.join(",\n "));
-    Ok(())
+}
+
+async fn of<T: Topology>() -> Capabilities {
+    let store = T::start().await;
+    store.connect().await.capabilities()
 }
 
 /// From the debug form, which has every field: a new one cannot be forgotten here.

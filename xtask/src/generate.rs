@@ -69,6 +69,9 @@ const MEANINGS: &[(&str, &str)] = &[
     ("detach", "a lease can outlive the process that took it"),
     ("min_hold", "a minimum hold outlives the release"),
     ("shared", "readers and permits, not only exclusive holders"),
+    ("downgrade", "a writer can go on as a reader"),
+    ("many", "several names are taken in one step"),
+    ("notes", "elections: a leader can publish something"),
 ];
 
 fn replaced(page: &str, table: &str) -> Result<String> {

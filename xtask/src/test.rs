@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{BufRead, BufReader},
-    process::Stdio,
+    process::{Command, Stdio},
 };
 
 use anyhow::{Context, Result, bail};
@@ -21,16 +21,42 @@ pub(crate) fn run(deep: bool) -> Result<()> {
     generate::run(true)?;
     tidy::run(false)?;
     examples()?;
-    let (tally, ended_well) = tests(deep)?;
-    println!(
-        "{} passed, {} failed, {} skipped",
-        tally.passed, tally.failed, tally.skipped
-    );
-    if tally.failed > 0 || !ended_well {
+    let mut tally = Tally::default();
+    let mut ended_well = true;
+    for mut tests in suites(deep) {
+        ended_well &= tally.add(&mut tests)?;
+    }
+    let Tally {
+        passed,
+        failed,
+        skipped,
+    } = tally;
+    println!("{passed} passed, {failed} failed, {skipped} skipped");
+    if failed > 0 || !ended_well {
         bail!("tests failed");
     }
     Ok(())
 }
+
+/// All tests, then those about Redis on each other server that speaks its protocol.
+fn suites(deep: bool) -> impl Iterator<Item = Command> {
+    let all = move || {
+        let mut command = cargo();
+        command.args(["test", "--workspace", "--all-features", "--no-fail-fast"]);
+        command.envs(deep.then_some(("LEASEHOLD_DEEP", "1")));
+        command
+    };
+    let other = move |server| {
+        let mut command = all();
+        command
+            .args(["--lib", "--tests", "redis"])
+            .env("LEASEHOLD_REDIS", server);
+        command
+    };
+    std::iter::once(all()).chain(OTHER_SERVERS.into_iter().map(other))
+}
+
+const OTHER_SERVERS: [&str; 2] = ["redis-server-6.2", "valkey-server"];
 
 /// Runs each example to its end: cargo's tests only build them.
 fn examples() -> Result<()> {
@@ -42,28 +68,6 @@ fn examples() -> Result<()> {
     Ok(())
 }
 
-/// Runs cargo's tests, showing what they print as they print it.
-fn tests(deep: bool) -> Result<(Tally, bool)> {
-    let mut command = cargo();
-    command
-        .args(["test", "--workspace", "--all-features", "--no-fail-fast"])
-        .stdout(Stdio::piped());
-    if deep {
-        command.env("LEASEHOLD_DEEP", "1");
-    }
-    println!("$ {}", shown(&command));
-    let mut child = command.spawn().context("cannot start cargo")?;
-    let mut tally = Tally::default();
-    let output = child.stdout.take().context("cargo's output is piped")?;
-    for line in BufReader::new(output).split(b'\n') {
-        let line = line?;
-        let line = String::from_utf8_lossy(&line);
-        println!("{line}");
-        tally.count(&line);
-    }
-    Ok((tally, child.wait()?.success()))
-}
-
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Tally {
     passed: u64,
@@ -72,6 +76,23 @@ struct Tally {
 }
 
 impl Tally {
+    /// Runs tests, showing what they print as they print it; whether they ended well.
+    fn add(&mut self, tests: &mut Command) -> Result<bool> {
+        println!("$ {}", shown(tests));
+        let mut child = tests
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start cargo")?;
+        let output = child.stdout.take().context("cargo's output is piped")?;
+        for line in BufReader::new(output).split(b'\n') {
+            let line = line?;
+            let line = String::from_utf8_lossy(&line);
+            println!("{line}");
+            self.count(&line);
+        }
+        Ok(child.wait()?.success())
+    }
+
     /// Adds what a line like `test result: ok. 3 passed; 0 failed; 1 ignored; …` says.
     fn count(&mut self, line: &str) {
         let Some((_, counts)) = line.split_once("test result: ") else {

@@ -1,7 +1,6 @@
 //! Where the workspace is, and how its tools are called.
 
 use std::{
-    ffi::OsStr,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -72,12 +71,15 @@ pub(crate) fn read(command: &mut Command) -> Result<String> {
 
 /// The command as one would type it, with `cargo` by its name.
 pub(crate) fn shown(command: &Command) -> String {
-    let program = Path::new(command.get_program())
-        .file_name()
-        .unwrap_or_else(|| OsStr::new("?"));
-    let words = std::iter::once(program).chain(command.get_args());
-    words
-        .map(OsStr::to_string_lossy)
-        .collect::<Vec<_>>()
-        .join(" ")
+    let program = Path::new(command.get_program()).file_name();
+    let program = program.unwrap_or_default().to_string_lossy().into_owned();
+    let set = command.get_envs().filter_map(|(name, value)| {
+        let (name, value) = (name.to_string_lossy(), value?.to_string_lossy());
+        Some(format!("{name}={value}"))
+    });
+    let words = command
+        .get_args()
+        .map(|word| word.to_string_lossy().into_owned());
+    let words = set.chain(std::iter::once(program)).chain(words);
+    words.collect::<Vec<_>>().join(" ")
 }

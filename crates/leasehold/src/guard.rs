@@ -111,8 +111,8 @@ impl Guard {
     }
 
     /// A signal that is given when the lock is lost, for code that takes one. Also given when the
-    /// client is shut down or its runtime ends. It is the client's runtime that gives it: while that
-    /// is blocked, only [`lost`](Self::lost) and [`check`](Self::check) notice the deadline.
+    /// client is shut down or its runtime ends. It is the client's runtime that gives it: while
+    /// that is blocked, only [`lost`](Self::lost) and [`check`](Self::check) notice the deadline.
     #[must_use]
     pub fn lost_signal(&self) -> CancellationToken {
         let shared = &self.driver.shared;
