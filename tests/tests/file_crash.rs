@@ -1,6 +1,6 @@
 //! Processes at one file that are killed or stopped. Run with `cargo test --test file_crash`.
 
-#![allow(clippy::unwrap_used, clippy::print_stderr)]
+#![allow(clippy::unwrap_used, clippy::print_stderr, clippy::disallowed_methods)]
 
 use std::{collections::BTreeMap, path::Path, thread, time::Duration};
 

@@ -32,6 +32,7 @@ pub struct Peer<B> {
 
 /// A lease that a [`Peer`] took.
 #[derive(Clone, Debug)]
+#[allow(clippy::exhaustive_structs)] // cases take it apart
 pub struct Lease {
     /// What was taken.
     pub name: Name,

@@ -96,7 +96,8 @@ pub async fn leading_readers_are_served_together<T: Topology>(store: &T) {
     peer.release("together", &writer.owner).await;
     let mut holders = peer.holders("together").await;
     let mut expected = readers.map(|reader| reader.owner.as_str().to_owned());
-    (holders.sort(), expected.sort());
+    holders.sort();
+    expected.sort();
     assert_eq!(holders, expected);
     let behind = [second_writer.owner.as_str(), last.owner.as_str()];
     assert_eq!(peer.waiters("together").await, behind);
