@@ -1,6 +1,6 @@
 //! Tools to test locks with: for Leasehold's own tests and for the authors of other backends.
 //!
-//! - [`conformance`]: what every backend must do, as ordinary functions over a topology
+//! - [`mod@conformance`]: what every backend must do, as ordinary functions over a topology
 //! - [`history`] and [`checker`]: what happened, written down, and whether it may have happened
 //! - `sim`: the real driver on a faulty store and a virtual clock, by seed
 //! - [`proxy`]: a TCP proxy that cuts, delays, swallows and stays silent

@@ -2,9 +2,9 @@
 //!
 //! Two groups of cases: those named after a method of [`Backend`] hold a store to the *Behaviour*
 //! written there; those that begin with `client_` hold the whole library to its promises on that
-//! store. [`conformance!`](crate::conformance) makes a test of each.
+//! store. [`conformance!`](crate::conformance!) makes a test of each.
 //!
-//! ```ignore
+//! ```text
 //! mod my_store {
 //!     leasehold_testkit::conformance!(crate::MyTopology);
 //! }
