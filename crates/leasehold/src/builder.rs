@@ -114,6 +114,7 @@ impl ClientBuilder {
     ///
     /// Safe: a connection half made is dropped.
     pub async fn connect(self, url: &str) -> Result<Client> {
+        self.defaults()?;
         let thread = self.thread()?;
         self.connect_on(thread, url).await
     }

@@ -73,8 +73,9 @@ impl Guard {
     /// How much validity is left; zero once the lock is lost.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        let now = self.driver.shared.clock.now();
-        if self.held.observe(now).is_held() {
+        let shared = &self.driver.shared;
+        let now = shared.clock.now();
+        if !shared.is_forked() && self.held.observe(now).is_held() {
             self.held.deadline() - now
         } else {
             Duration::ZERO
@@ -97,17 +98,18 @@ impl Guard {
     }
 
     /// Waits until the lock is lost, and says why. It fires at the deadline at the latest, without
-    /// any answer from the store. After [`Client::shutdown`](crate::Client::shutdown) it answers
-    /// [`Loss::Expired`].
+    /// any answer from the store. After [`Client::shutdown`](crate::Client::shutdown), and in a
+    /// forked child, it answers [`Loss::Expired`].
     ///
     /// # Cancel safety
     ///
     /// Safe; it may be called any number of times.
     pub async fn lost(&self) -> Loss {
-        self.held
-            .over(&self.driver.shared.clock)
-            .await
-            .unwrap_or(Loss::Expired)
+        let shared = &self.driver.shared;
+        if shared.is_forked() {
+            return Loss::Expired;
+        }
+        self.held.over(&shared.clock).await.unwrap_or(Loss::Expired)
     }
 
     /// A signal that is given when the lock is lost, for code that takes one. Also given when the
@@ -130,6 +132,8 @@ impl Guard {
     ///
     /// Safe.
     pub async fn remaining_below(&self, span: Duration) {
+        // After a suspend a timer is late by as long as the machine slept, at most this much.
+        const LONGEST_NAP: Duration = Duration::from_secs(1);
         let clock = &self.driver.shared.clock;
         loop {
             let left = self.remaining();
@@ -137,11 +141,14 @@ impl Guard {
                 return;
             }
             let at = self.held.deadline().before(span);
+            let at = at
+                .after(Duration::from_nanos(1))
+                .min(clock.now().after(LONGEST_NAP));
             // The deadline may move before then: look again rather than trust the first answer.
             let told = self.held.over(clock);
             tokio::select! { biased;
                 _ = told => return,
-                () = clock.sleep_until(at.after(Duration::from_nanos(1))) => {}
+                () = clock.sleep_until(at) => {}
             }
         }
     }

@@ -98,6 +98,8 @@ struct Pursuit<'a> {
     _busy: Busy,
     /// Something of this owner may be in the store.
     left: bool,
+    /// Told to ask again while the last request was under way.
+    has_news: bool,
     /// The time was up while a request was under way.
     is_cut_off: bool,
     failure: Option<Failure>,
@@ -131,6 +133,7 @@ impl<'a> Pursuit<'a> {
             mailbox,
             _busy: Busy::new(&shared.reaping),
             left: false,
+            has_news: false,
             is_cut_off: false,
             failure: None,
             holder: None,
@@ -154,7 +157,7 @@ impl<'a> Pursuit<'a> {
             .after(shared.settings.call_limit)
             .min(self.machine.give_up());
         let mailbox = self.mailbox.clone();
-        let mut again = false;
+        self.has_news = false;
         let answer = {
             let call = shared.backend.acquire(&request);
             tokio::pin!(call);
@@ -166,7 +169,7 @@ impl<'a> Pursuit<'a> {
                             self.left = true;
                             return self.machine.pushed(shared.clock.now(), token, seq);
                         }
-                        Push::Again => again = true,
+                        Push::Again => self.has_news = true,
                     },
                     () = shared.clock.sleep_until(limit) => {
                         if limit == self.machine.give_up() {
@@ -177,7 +180,7 @@ impl<'a> Pursuit<'a> {
                 }
             }
         };
-        match (self.take_in(answer), again) {
+        match (self.take_in(answer), self.has_news) {
             // Told to ask again while the answer was on its way: it may be older than the news.
             (Next::Sleep(_), true) => self.machine.woke(shared.clock.now()),
             (next, _) => next,
@@ -309,9 +312,16 @@ impl<'a> Pursuit<'a> {
             min_hold: *min_hold,
             renew: *renew,
         };
-        let held = shared.begin_holding(identity, sent, grant.ttl);
+        // What the store added for a minimum hold is for the first time only.
+        let ttl = min_hold.map_or(grant.ttl, |_| self.ask.ttl.min(grant.ttl));
+        let held = shared.begin_with(identity, sent, ttl, grant.ttl);
         self.undo.disarm();
-        self.mailbox = None;
+        let unread = self.mailbox.take().is_some_and(|it| it.take().is_some());
+        if unread || self.has_news {
+            // Told something while the grant was on its way: it may be over already.
+            held.verify(shared.clock.now());
+            shared.replan(&held);
+        }
         held
     }
 

@@ -13,7 +13,9 @@ use std::{
     time::Duration,
 };
 
-use leasehold_core::{ClientId, Instant, Label, Name, Owner, Ttl, lease::Lease, validity::Drift};
+use leasehold_core::{
+    ClientId, Instant, Label, Name, Owner, Renewed, Ttl, lease::Lease, validity::Drift,
+};
 use tokio::{runtime::Handle, sync::mpsc};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -274,8 +276,15 @@ impl Shared {
 
     /// Puts a lease that was just granted to a request sent at `sent` under the watchdog's care.
     fn begin_holding(&self, identity: Identity, sent: Instant, ttl: Ttl) -> Arc<Held> {
+        self.begin_with(identity, sent, ttl, ttl)
+    }
+
+    /// As [`Self::begin_holding`], for a lease that begins with a longer TTL than it is renewed
+    /// with.
+    fn begin_with(&self, identity: Identity, sent: Instant, ttl: Ttl, first: Ttl) -> Arc<Held> {
         let (drift, dice) = (self.settings.drift, self.random.bits());
-        let lease = Lease::granted(sent, ttl, drift, identity.renew, dice);
+        let mut lease = Lease::granted(sent, ttl, drift, identity.renew, dice);
+        lease.extended(sent, sent, Renewed::Renewed(first));
         let held = Arc::new(Held::new(identity, lease, self.next_serial()));
         self.registry.hold(&held);
         self.schedule.plan(&held);
@@ -290,7 +299,7 @@ impl Shared {
     /// Takes a lease that is over out of the watchdog's and the pump's hands.
     pub(crate) fn forget(&self, lease: &Held) {
         self.schedule.remove(lease);
-        self.registry.remove(&lease.owner);
+        self.registry.remove_held(lease);
     }
 }
 

@@ -73,6 +73,16 @@ impl Registry {
         self.routes().by_owner.remove(owner);
     }
 
+    /// Removes `held`, and no other lease of the same owner that goes on from it.
+    pub(super) fn remove_held(&self, held: &Held) {
+        let mut routes = self.routes();
+        if let Some(Route::Holds(route)) = routes.by_owner.get(&held.owner)
+            && std::ptr::eq(route.as_ptr(), held)
+        {
+            routes.by_owner.remove(&held.owner);
+        }
+    }
+
     /// From here on the lease of `owner` may be in other hands.
     pub(super) fn hand_over(&self, owner: &Owner) {
         let mut routes = self.routes();
@@ -113,6 +123,11 @@ impl Registry {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.routes().by_owner.len()
+    }
+
     fn routes(&self) -> MutexGuard<'_, Routes> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -151,15 +166,16 @@ impl Mailbox {
         self.arrived.notify_one();
     }
 
+    /// The push that is there.
+    pub(super) fn take(&self) -> Option<Push> {
+        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        newest.take()
+    }
+
     /// Waits for the next push. Dropping the future loses none.
     pub(super) async fn next(&self) -> Push {
         loop {
-            let push = self
-                .newest
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take();
-            if let Some(push) = push {
+            if let Some(push) = self.take() {
                 return push;
             }
             self.arrived.notified().await;

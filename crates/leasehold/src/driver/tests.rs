@@ -6,6 +6,7 @@ mod answers;
 mod ending;
 mod hand_over;
 mod shaky;
+mod storm;
 
 fn client(memory: &Memory) -> Client {
     Client::new(memory.clone()).expect("a runtime is there")

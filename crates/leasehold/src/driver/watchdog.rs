@@ -87,6 +87,11 @@ impl Schedule {
         plan.wakes
     }
 
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.lock().by_time.len()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Plan> {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -154,3 +154,67 @@ async fn stuck_releases_do_not_hold_up_the_others() {
     let next = good.lock("job").acquire_timeout(limit).await;
     drop(next.expect("released at once"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_about_the_writer_does_not_release_the_reader() {
+    let memory = Memory::new();
+    let (shaky, bad, good) = both(&memory);
+    let rw_lock = bad.rw_lock("job").with_ttl(Duration::from_secs(3));
+    let writer = rw_lock.write().await.expect("free");
+    shaky.plan(Call::Renew, Fate::NotOurs(Duration::from_millis(500)));
+    tokio::time::sleep(Duration::from_millis(1_200)).await;
+    let (name, owner) = (writer.name().clone(), writer.owner().clone());
+    let token = writer.fencing_token();
+    let reader = writer.downgrade().await.expect("held");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    shaky.tell(Event::Granted {
+        name,
+        owner,
+        token,
+        seq: 0,
+    });
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    reader.check().expect("renewed as a reader's");
+    let other = good.rw_lock("job").try_write().await;
+    assert!(other.expect("answered").is_none());
+    bad.shutdown(Duration::from_secs(1))
+        .await
+        .expect("confirmed");
+    reader.check().expect_err("a shutdown ends the reader too");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_minimum_hold_does_not_lengthen_the_renewals() {
+    let memory = Memory::new();
+    let client = client(&memory);
+    let hour = Duration::from_secs(3_600);
+    let lock = client.lock("job").with_min_hold(hour);
+    let guard = lock.acquire().await.expect("free");
+    assert_eq!(guard.ttl().get(), Duration::from_secs(30));
+    assert!(guard.remaining() > hour * 9 / 10);
+    tokio::time::sleep(hour * 2).await;
+    guard.check().expect("renewed");
+    let status = client.inspect("job").await.expect("answered");
+    let left = status.holders[0].remaining;
+    assert!(left <= Some(Duration::from_secs(30)), "{left:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn force_before_the_guard_is_there_is_noticed_at_once() {
+    let memory = Memory::new();
+    let (shaky, bad, good) = both(&memory);
+    shaky.plan(Call::Acquire, Fate::Late(Duration::from_millis(200)));
+    let lock = bad.lock("job");
+    let waiter = tokio::spawn(async move { lock.acquire().await });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let status = good.inspect("job").await.expect("answered");
+    let owner = status.holders[0]
+        .owner()
+        .expect("known")
+        .as_str()
+        .to_owned();
+    assert!(good.force_release("job", &owner).await.expect("answered"));
+    let guard = waiter.await.expect("no panic").expect("granted");
+    let told = tokio::time::timeout(Duration::from_secs(1), guard.lost()).await;
+    assert_eq!(told.expect("at once"), Loss::Missing);
+}

@@ -15,6 +15,7 @@ use crate::{
     },
     clock::Clock,
     error::ErrorKind,
+    random::Random,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +40,8 @@ pub(super) enum Fate {
     Swallowed,
     /// Executed at once, answered after this long.
     Late(Duration),
+    /// A renewal that is answered so after this long, whatever the store has.
+    NotOurs(Duration),
 }
 
 /// Clones are the same store on the same line.
@@ -55,6 +58,8 @@ struct Line {
     released: usize,
     /// Releases of names that begin so are refused unsent.
     broken: Option<&'static str>,
+    /// What befalls calls nothing is planned for, and events.
+    chance: Option<Random>,
 }
 
 impl Shaky {
@@ -78,6 +83,28 @@ impl Shaky {
         self.line().deliver(event);
     }
 
+    /// From here on calls and events meet what chance has for them; none: all is well again.
+    pub(super) fn leave_to(&self, chance: Option<Random>) {
+        self.line().chance = chance;
+    }
+
+    /// Events are lost, late, repeated.
+    fn pass_on(&self, event: Event) {
+        let Some(dice) = self.line().chance.as_ref().map(Random::bits) else {
+            return self.tell(event);
+        };
+        if dice % 10 > 0 {
+            self.tell(event.clone());
+        }
+        if dice % 3 == 0 {
+            let (shaky, late) = (self.clone(), Duration::from_millis(dice / 100 % 700));
+            tokio::spawn(async move {
+                tokio::time::sleep(late).await;
+                shaky.tell(event);
+            });
+        }
+    }
+
     /// How many releases the store has executed.
     pub(super) fn released(&self) -> usize {
         self.line().released
@@ -89,6 +116,14 @@ impl Shaky {
         execute: impl Future<Output = T> + Send,
     ) -> Result<T, Failure> {
         let fate = self.line().next(call);
+        self.pass_as(fate, execute).await
+    }
+
+    async fn pass_as<T>(
+        &self,
+        fate: Fate,
+        execute: impl Future<Output = T> + Send,
+    ) -> Result<T, Failure> {
         match fate {
             Fate::Good => Ok(execute.await),
             Fate::Unsent => Err(Failure::unavailable("unsent")),
@@ -98,7 +133,7 @@ impl Shaky {
                 std::future::pending().await
             }
             Fate::Swallowed => std::future::pending().await,
-            Fate::Late(span) => {
+            Fate::Late(span) | Fate::NotOurs(span) => {
                 let answer = execute.await;
                 tokio::time::sleep(span).await;
                 Ok(answer)
@@ -115,7 +150,22 @@ impl Line {
     fn next(&mut self, call: Call) -> Fate {
         let at = self.planned.iter().position(|(of, _)| *of == call);
         at.and_then(|at| self.planned.remove(at))
-            .map_or(Fate::Good, |(_, fate)| fate)
+            .map_or_else(|| self.chance(), |(_, fate)| fate)
+    }
+
+    fn chance(&self) -> Fate {
+        let Some(chance) = &self.chance else {
+            return Fate::Good;
+        };
+        let dice = chance.bits();
+        let span = Duration::from_millis(dice / 100 % 250);
+        match dice % 100 {
+            0..5 => Fate::Unsent,
+            5..10 => Fate::NoAnswer,
+            10..15 => Fate::Swallowed,
+            15..40 => Fate::Late(span),
+            _ => Fate::Good,
+        }
     }
 
     fn deliver(&mut self, event: Event) {
@@ -137,7 +187,7 @@ impl Backend for Shaky {
         let shaky = self.clone();
         tokio::spawn(async move {
             while let Some(event) = from.recv().await {
-                shaky.tell(event);
+                shaky.pass_on(event);
             }
         });
         events
@@ -149,8 +199,12 @@ impl Backend for Shaky {
     }
 
     async fn renew(&self, renewals: &[Renewal]) -> Vec<Result<Renewed, Failure>> {
-        let answers = self.pass(Call::Renew, Backend::renew(&self.memory, renewals));
+        let fate = self.line().next(Call::Renew);
+        let answers = self.pass_as(fate, Backend::renew(&self.memory, renewals));
         match answers.await {
+            Ok(answers) if matches!(fate, Fate::NotOurs(_)) => {
+                answers.iter().map(|_| Ok(Renewed::NotOurs)).collect()
+            }
             Ok(answers) => answers,
             Err(failure) => renewals.iter().map(|_| Err(failure.clone())).collect(),
         }
@@ -175,6 +229,13 @@ impl Backend for Shaky {
 
     async fn detach(&self, renewal: &Renewal) -> Result<Renewed, Failure> {
         Backend::detach(&self.memory, renewal).await
+    }
+
+    /// Only as far as the client can tell: the memory store cannot.
+    async fn downgrade(&self, renewal: &Renewal) -> Result<Renewed, Failure> {
+        let renewals = std::slice::from_ref(renewal);
+        let mut answers = Backend::renew(&self.memory, renewals).await;
+        answers.pop().expect("one answer for each")
     }
 
     async fn inspect(&self, name: &Name) -> Result<Status, Failure> {
