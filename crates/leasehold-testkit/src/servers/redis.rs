@@ -150,7 +150,7 @@ impl RedisServer {
             // Ask who it is: another server may have the port. And it answers before it has read
             // its data.
             let mine = format!("process_id:{}\r", process.pid());
-            let ready = |info: String| info.contains(&mine) && info.contains("loading:0\r");
+            let ready = |info: String| info.contains(&mine) && info.contains("\nloading:0\r");
             if self.try_cli(&["INFO"]).is_ok_and(ready) {
                 self.process = Some(process);
                 return true;
