@@ -1,6 +1,10 @@
 //! What happens inside one transaction: operations on entries, for one or many callers.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    collections::{HashMap, hash_map},
+    path::Path,
+    sync::Arc,
+};
 
 use leasehold_core::{
     Counter, Label,
@@ -30,9 +34,16 @@ pub(super) struct Batch<'a> {
     sessions: Sessions<'a>,
     stored: u64,
     counter: Counter,
+    /// What was read, and what has become of it. Read once and written once, however many calls
+    /// are about it: a long queue is too much to read for each.
+    entries: HashMap<String, Loaded>,
     letters: Vec<Letter>,
-    /// Set once a statement failed: nothing of the transaction may be kept then.
-    broken: Option<Failure>,
+}
+
+#[derive(Debug)]
+struct Loaded {
+    before: Entry,
+    after: Entry,
 }
 
 impl<'a> Batch<'a> {
@@ -65,8 +76,8 @@ impl<'a> Batch<'a> {
             sessions,
             stored,
             counter: Counter::new(stored),
+            entries: HashMap::new(),
             letters: Vec::new(),
-            broken: None,
         })
     }
 
@@ -92,12 +103,15 @@ impl<'a> Batch<'a> {
         key: &str,
         change: impl FnOnce(&mut Entry, &mut Turn<'_>) -> T,
     ) -> Result<T, Failure> {
-        if let Some(failure) = &self.broken {
-            return Err(failure.clone());
-        }
-        let before =
-            table::load(&self.transaction, key).map_err(|error| failure::sql(self.path, error))?;
-        let mut after = before.clone();
+        let Loaded { after, .. } = match self.entries.entry(key.into()) {
+            hash_map::Entry::Occupied(known) => known.into_mut(),
+            hash_map::Entry::Vacant(place) => {
+                let before = table::load(&self.transaction, key)
+                    .map_err(|error| failure::sql(self.path, error))?;
+                let after = before.clone();
+                place.insert(Loaded { before, after })
+            }
+        };
         let mut turn = Turn {
             now: self.clock.now(),
             wall_micros: self.clock.wall_micros(),
@@ -105,20 +119,13 @@ impl<'a> Batch<'a> {
             crowd: &mut self.sessions,
             notices: Vec::new(),
         };
-        let answer = change(&mut after, &mut turn);
+        let answer = change(after, &mut turn);
         let letters = turn.notices.into_iter().map(|notice| Letter {
             key: key.into(),
             notice,
         });
         self.letters.extend(letters);
-        match table::store(&self.transaction, key, &before, &after) {
-            Ok(()) => Ok(answer),
-            Err(error) => {
-                let failure = failure::sql(self.path, error);
-                self.broken = Some(failure.clone());
-                Err(failure)
-            }
-        }
+        Ok(answer)
     }
 
     /// Takes all or none: what was taken before one that is not to be had is given back before the
@@ -168,11 +175,11 @@ impl<'a> Batch<'a> {
 
     /// Makes it last. The letters are to be sent afterwards, when the gate is open.
     pub(super) fn commit(self) -> Result<Vec<Letter>, Failure> {
-        if let Some(failure) = self.broken {
-            return Err(failure);
-        }
         let path = self.path;
         let explain = |error| failure::sql(path, error);
+        for (key, Loaded { before, after }) in &self.entries {
+            table::store(&self.transaction, key, before, after).map_err(explain)?;
+        }
         if self.counter.last() != self.stored {
             let token = i64::try_from(self.counter.last()).unwrap_or(i64::MAX);
             self.transaction

@@ -72,6 +72,9 @@ fn no_follow() -> i32 {
 pub(super) fn closed(path: &Path, limit: Duration) -> Failure {
     let gate = path.display();
     match last_to_pass(path) {
+        Some(pid) if pid == process::id() => Failure::unavailable(format!(
+            "waited {limit:?} for {gate} behind other calls of this process"
+        )),
         Some(pid) => Failure::unavailable(format!(
             "waited {limit:?} for {gate}, last taken by process {pid}"
         ))

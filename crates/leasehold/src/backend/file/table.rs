@@ -49,25 +49,43 @@ pub(super) fn store(
             put_member(connection, name, member)?;
         }
     }
-    // A waiter's row is found by its ticket, which can change when a lost queue is rebuilt.
-    let place = |it: &Waiter| (it.ticket, it.owner.clone());
-    let kept: HashMap<_, _> = after.queue.iter().map(|it| (place(it), it)).collect();
-    for gone in before
-        .queue
-        .iter()
-        .filter(|it| !kept.contains_key(&place(it)))
-    {
-        connection
-            .prepare_cached("DELETE FROM waiters WHERE name = ? AND ticket = ? AND owner = ?")?
-            .execute(params![name, number(gone.ticket), gone.owner.as_str()])?;
-    }
-    let known: HashMap<_, _> = before.queue.iter().map(|it| (place(it), it)).collect();
-    for waiter in &after.queue {
-        if known.get(&place(waiter)) != Some(&waiter) {
-            put_waiter(connection, name, waiter)?;
+    store_queue(connection, name, &before.queue, &after.queue)
+}
+
+/// Walks along both queues at once: they are ordered by ticket, and a long one differs little.
+fn store_queue(
+    connection: &Connection,
+    name: &str,
+    before: &[Waiter],
+    after: &[Waiter],
+) -> Result<()> {
+    let (mut old, mut new) = (before.iter().peekable(), after.iter().peekable());
+    loop {
+        match (old.peek(), new.peek()) {
+            (Some(left), Some(right))
+                if (left.ticket, &left.owner) == (right.ticket, &right.owner) =>
+            {
+                if left != right {
+                    put_waiter(connection, name, right)?;
+                }
+                old.next();
+                new.next();
+            }
+            (Some(left), right) if right.is_none_or(|right| left.ticket <= right.ticket) => {
+                connection
+                    .prepare_cached(
+                        "DELETE FROM waiters WHERE name = ? AND ticket = ? AND owner = ?",
+                    )?
+                    .execute(params![name, number(left.ticket), left.owner.as_str()])?;
+                old.next();
+            }
+            (_, Some(right)) => {
+                put_waiter(connection, name, right)?;
+                new.next();
+            }
+            (_, None) => return Ok(()),
         }
     }
-    Ok(())
 }
 
 /// Up to `limit` names from `from` on, in the order of their bytes; `from` itself only when

@@ -213,3 +213,30 @@ async fn a_dropped_call_keeps_its_place_before_later_ones() {
         assert!(a.status("x").await.is_free());
     }
 }
+
+#[tokio::test]
+async fn a_long_queue_is_written_and_served_in_order() {
+    let home = Home::new();
+    let (a, mut b) = (home.open().await, home.open().await);
+    let (mut held, _) = a.take("x").await;
+    let mut waiting = Vec::new();
+    for _ in 0..100 {
+        waiting.push(b.queue("x").await.0);
+    }
+    // One in the middle leaves, one is heard from again.
+    b.release(&waiting.remove(50)).await;
+    let again = b.file.acquire(&waiting[70]).await.unwrap();
+    assert!(matches!(again, Attempt::Queued(queued) if queued.place == 70));
+    let values: Vec<_> = waiting.iter().map(|it| it.owner.to_string()).collect();
+    let status = b.status("x").await;
+    let found: Vec<_> = status.waiters.into_iter().map(|it| it.value).collect();
+    assert_eq!(found, values);
+    for next in waiting {
+        a.release(&held).await;
+        let event = b.event().await;
+        assert!(matches!(event, Event::Granted { owner, .. } if owner == next.owner));
+        held = next;
+    }
+    a.release(&held).await;
+    assert!(a.status("x").await.is_free());
+}
