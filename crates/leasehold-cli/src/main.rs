@@ -12,7 +12,6 @@ use crate::{
     output::{Format, Level, Talk},
 };
 
-mod check;
 mod child;
 mod cli;
 mod commands;

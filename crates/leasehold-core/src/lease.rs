@@ -25,7 +25,7 @@ pub enum Renew {
     /// Until it is released or lost.
     #[default]
     UntilReleased,
-    /// Until this long after the grant, 100 ms at least; then the lease ends.
+    /// Until this long after the grant; then the lease ends.
     AtMost(Duration),
     /// Not at all: the lease lasts one TTL, or what `extend` makes of it.
     Never,
@@ -119,15 +119,26 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// The lease that was granted to an attempt sent at `sent`, `dice` being random bits.
+    /// The lease that was granted to an attempt sent at `sent` and is had since `now`, `dice` being
+    /// random bits.
+    ///
+    /// Its validity counts from when it was asked for; what the caller set as a limit to its own
+    /// work counts from when it has the lock, which after a hand-off is seconds later.
     #[must_use]
-    pub fn granted(sent: Instant, ttl: Ttl, drift: Drift, renew: Renew, dice: u64) -> Self {
+    pub fn granted(
+        sent: Instant,
+        now: Instant,
+        ttl: Ttl,
+        drift: Drift,
+        renew: Renew,
+        dice: u64,
+    ) -> Self {
         let cap = match renew {
-            Renew::AtMost(span) => sent.after(span),
+            Renew::AtMost(span) => now.after(span),
             Renew::UntilReleased | Renew::Never | Renew::WhileProgress(_) => Instant::MAX,
         };
         let progress = match renew {
-            Renew::WhileProgress(span) => Some((span, sent)),
+            Renew::WhileProgress(span) => Some((span, now)),
             _ => None,
         };
         let mut lease = Self {

@@ -38,6 +38,8 @@ pub enum What {
         name: String,
         /// To hold in this manner.
         manner: Manner,
+        /// Renewed until it is released.
+        renewed: bool,
     },
     /// The store put it into the queue, with this ticket.
     Queued {
@@ -57,11 +59,28 @@ pub enum What {
         deadline: u64,
     },
     /// The guard told its loss.
-    Lost,
+    Lost {
+        /// Until when the guard was valid at most, on the common clock.
+        deadline: u64,
+    },
     /// The caller asked for the release, or dropped the guard.
     Release {
         /// Until when the guard was valid, on the common clock.
         deadline: u64,
+    },
+    /// The lock was handed over and taken over again: it was held all the time.
+    Adopted {
+        /// By this process.
+        by: String,
+        /// Valid until then, on the common clock.
+        deadline: u64,
+    },
+    /// The client sent the store a message about one of its owners.
+    Sent {
+        /// What it asked for.
+        message: Message,
+        /// The unique part of the owner.
+        owner: String,
     },
     /// Asking ended without the lock: held by another, given up, or an error.
     Refused,
@@ -72,6 +91,12 @@ pub enum What {
         /// By so much.
         by: u64,
     },
+    /// The machine slept for so many nanoseconds until now, and nothing ran; `op` means nothing
+    /// here.
+    Slept {
+        /// For so long.
+        by: u64,
+    },
     /// Found in the store when everyone was done; `op` means nothing here.
     Left {
         /// The lock's name.
@@ -79,6 +104,19 @@ pub enum What {
         /// What was left of it.
         value: String,
     },
+}
+
+/// What a client asks of a store for one owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(clippy::exhaustive_enums)] // the checker judges each
+pub enum Message {
+    /// To hold or to wait.
+    Acquire,
+    /// To hold on.
+    Renew,
+    /// To give up.
+    Release,
 }
 
 /// A mode in its written form.

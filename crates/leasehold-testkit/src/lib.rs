@@ -2,7 +2,7 @@
 //!
 //! - [`mod@conformance`]: what every backend must do, as ordinary functions over a topology
 //! - [`history`] and [`checker`]: what happened, written down, and whether it may have happened
-//! - `sim`: the real driver on a faulty store and a virtual clock, by seed
+//! - [`sim`]: the real driver on a faulty store and a virtual clock, by seed
 //! - [`proxy`]: a TCP proxy that cuts, delays, swallows and stays silent
 //! - [`servers`]: real servers for the time of a test
 //!
@@ -17,3 +17,4 @@ pub mod conformance;
 pub mod history;
 pub mod proxy;
 pub mod servers;
+pub mod sim;

@@ -48,8 +48,7 @@ impl Lock {
     /// # Errors
     ///
     /// `Invalid` for a name or setting that is not allowed, before anything is sent; `Denied`,
-    /// `Conflict`, `Unsupported`, `Protocol`, which waiting would not mend; `Unavailable` when the
-    /// client was shut down, its runtime has ended, or this is a forked child.
+    /// `Conflict`, `Unsupported`, `Protocol`, which waiting would not mend.
     ///
     /// # Cancel safety
     ///

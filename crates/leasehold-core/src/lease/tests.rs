@@ -13,7 +13,7 @@ fn at(millis: u64) -> Instant {
 }
 
 fn lease(renew: Renew) -> Lease {
-    Lease::granted(SENT, ttl(3_000), Drift::DEFAULT, renew, 0)
+    Lease::granted(SENT, SENT, ttl(3_000), Drift::DEFAULT, renew, 0)
 }
 
 #[test]
@@ -165,7 +165,7 @@ proptest! {
         dice: u64,
     ) {
         let ttl = ttl(millis);
-        let mut lease = Lease::granted(SENT, ttl, Drift::DEFAULT, Renew::UntilReleased, dice);
+        let mut lease = Lease::granted(SENT, SENT, ttl, Drift::DEFAULT, Renew::UntilReleased, dice);
         let (mut now, mut under_way) = (SENT, None);
         let mut earned: Vec<Instant> = std::vec![lease.deadline()];
         let mut over = None;
@@ -203,4 +203,12 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_cap_counts_from_when_the_lock_is_had() {
+    let cap = Renew::AtMost(Duration::from_secs(1));
+    let (had, dice) = (at(1_400), 0);
+    let lease = Lease::granted(SENT, had, ttl(3_000), Drift::DEFAULT, cap, dice);
+    assert_eq!(lease.deadline(), at(2_400));
 }

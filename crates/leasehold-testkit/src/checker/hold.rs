@@ -2,18 +2,23 @@
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
-use crate::history::{Manner, Record, What};
+use crate::history::{Manner, Message, Record, What};
 
 /// One acquisition as its records tell it. Times are of the common clock.
 #[derive(Clone, Debug)]
 pub(super) struct Op {
     pub(super) process: String,
+    /// The process whose clock its deadline is read on.
+    pub(super) holder: String,
     pub(super) op: u64,
     pub(super) name: String,
     pub(super) manner: Manner,
+    pub(super) renewed: bool,
     pub(super) asked: u64,
     pub(super) ticket: Option<u64>,
     pub(super) grant: Option<Grant>,
+    /// When its client first gave up a place in the queue for it.
+    pub(super) withdrawn: Option<u64>,
     /// When asking ended: with the grant, or without.
     pub(super) settled: Option<u64>,
 }
@@ -25,6 +30,9 @@ pub(super) struct Grant {
     pub(super) token: u64,
     /// The last one known.
     pub(super) deadline: u64,
+    /// When the holder's clock last leapt: the deadline was still ahead until then, whatever a
+    /// later reading of that clock makes of it.
+    pub(super) leapt: u64,
     /// When the holder stopped claiming: released, told lost, killed.
     pub(super) over: Option<Over>,
 }
@@ -80,25 +88,32 @@ pub(super) fn ops(records: &[Record]) -> Vec<Op> {
     for record in records {
         let key = (record.process.as_str(), record.op);
         match &record.what {
-            What::Asked { name, manner } => {
+            What::Asked {
+                name,
+                manner,
+                renewed,
+            } => {
                 index.insert(key, ops.len());
                 ops.push(Op {
                     process: record.process.clone(),
+                    holder: record.process.clone(),
                     op: record.op,
                     name: name.clone(),
                     manner: *manner,
+                    renewed: *renewed,
                     asked: record.at,
                     ticket: None,
                     grant: None,
                     settled: None,
+                    withdrawn: None,
                 });
             }
             What::Leapt { by } => {
-                for op in ops.iter_mut().filter(|op| op.process == record.process) {
+                for op in ops.iter_mut().filter(|op| op.holder == record.process) {
                     leap(op, record.at, *by);
                 }
             }
-            What::Left { .. } => {}
+            What::Left { .. } | What::Slept { .. } => {}
             what => {
                 let at = *index
                     .get(&key)
@@ -111,16 +126,26 @@ pub(super) fn ops(records: &[Record]) -> Vec<Op> {
 }
 
 fn note(op: &mut Op, at: u64, what: &What) {
+    if let What::Adopted { by, .. } = what {
+        op.holder.clone_from(by);
+    }
     match what {
-        What::Queued { ticket } => op.ticket = Some(*ticket),
+        What::Queued { ticket } => drop(op.ticket.get_or_insert(*ticket)),
         What::Granted { token, deadline } => {
             op.grant = Some(Grant {
                 at,
                 token: *token,
                 deadline: *deadline,
+                leapt: 0,
                 over: None,
             });
             op.settled = Some(at);
+        }
+        What::Sent {
+            message: Message::Release,
+            ..
+        } if op.grant.is_none() => {
+            op.withdrawn.get_or_insert(at);
         }
         What::Refused => op.settled = Some(at),
         What::Killed if op.grant.is_none() => op.settled = Some(at),
@@ -128,11 +153,18 @@ fn note(op: &mut Op, at: u64, what: &What) {
     }
     let Some(grant) = &mut op.grant else { return };
     match what {
-        What::Held { deadline } => grant.deadline = *deadline,
-        What::Lost if grant.over.is_none() => grant.over = Some(Over::Lost(at)),
+        What::Held { deadline } => grant.deadline = *deadline.max(&grant.leapt),
+        What::Adopted { deadline, .. } => {
+            grant.deadline = *deadline;
+            grant.over = None;
+        }
+        What::Lost { deadline } if grant.over.is_none() => {
+            grant.deadline = *deadline.max(&grant.leapt);
+            grant.over = Some(Over::Lost(at));
+        }
         What::Killed if grant.over.is_none() => grant.over = Some(Over::Killed(at)),
         What::Release { deadline } if grant.over.is_none() => {
-            grant.deadline = *deadline;
+            grant.deadline = *deadline.max(&grant.leapt);
             grant.over = Some(Over::Released(at));
         }
         _ => {}
@@ -142,9 +174,7 @@ fn note(op: &mut Op, at: u64, what: &What) {
 /// The holder's clock leapt: by the common clock its deadline comes sooner.
 fn leap(op: &mut Op, at: u64, by: u64) {
     if let Some(grant) = op.grant.as_mut().filter(|grant| grant.over.is_none()) {
-        grant.deadline = grant
-            .deadline
-            .saturating_sub(by)
-            .max(at.min(grant.deadline));
+        grant.leapt = at;
+        grant.deadline = grant.deadline.saturating_sub(by).max(grant.leapt);
     }
 }

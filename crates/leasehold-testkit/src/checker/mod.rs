@@ -38,6 +38,8 @@ pub struct Expect {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(clippy::exhaustive_enums)] // tests name them
 pub enum Check {
+    /// A client asked for something in the name of an owner whose release it had sent.
+    AfterRelease,
     /// Two holds exclude each other and overlap.
     Overlap,
     /// Two grants have the same fencing token and do not share.
@@ -92,9 +94,10 @@ pub fn check(records: &[Record], expect: &Expect) -> Vec<Violation> {
         if let Some(idle) = expect.idle {
             service::served(ops, idle, expect.faults_end, end_of(records), &mut found);
         }
-        service::losses_told(ops, expect, end_of(records), &mut found);
+        service::losses_told(ops, expect, records, &mut found);
     }
     service::leftovers(records, &mut found);
+    service::quiet_after_release(records, &mut found);
     found
 }
 

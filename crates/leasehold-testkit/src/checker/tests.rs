@@ -1,7 +1,7 @@
 //! Bad histories, each caught by the check that is named; and good ones that pass.
 
 use super::*;
-use crate::history::{self, Manner, What};
+use crate::history::{self, Manner, Message, What};
 
 const STRICT: Expect = Expect {
     exclusion: true,
@@ -28,6 +28,7 @@ fn record(line: &str) -> Record {
     let asked = |manner| What::Asked {
         name: "n".into(),
         manner,
+        renewed: true,
     };
     let what = match words[2] {
         "asks" => asked(Manner::Exclusive),
@@ -47,10 +48,25 @@ fn record(line: &str) -> Record {
         "gives" => What::Release {
             deadline: number(3),
         },
-        "lost" => What::Lost,
+        "lost" => What::Lost {
+            deadline: number(3),
+        },
         "refused" => What::Refused,
         "killed" => What::Killed,
+        "slept" => What::Slept { by: number(3) },
         "leaps" => What::Leapt { by: number(3) },
+        "adopted" => What::Adopted {
+            by: "b".into(),
+            deadline: number(3),
+        },
+        "sends" => What::Sent {
+            message: match words[3] {
+                "acquire" => Message::Acquire,
+                "renew" => Message::Renew,
+                _ => Message::Release,
+            },
+            owner: words[4].into(),
+        },
         "left" => What::Left {
             name: "n".into(),
             value: "v".into(),
@@ -113,7 +129,7 @@ fn overlapping_holds_are_caught() {
     let both = "0 a asks\n1 a has 5 100\n2 b asks\n50 b has 6 150\n60 b gives 150\n70 a gives 100";
     assert_eq!(failed(both, &STRICT), [Check::Overlap]);
     // The former holder's deadline had passed: it lost, nobody overlaps.
-    let after = "0 a asks\n1 a has 5 40\n2 b asks\n40 a lost\n50 b has 6 150\n60 b gives 150";
+    let after = "0 a asks\n1 a has 5 40\n2 b asks\n40 a lost 40\n50 b has 6 150\n60 b gives 150";
     let stormy = Expect {
         calm: false,
         ..STRICT
@@ -121,10 +137,10 @@ fn overlapping_holds_are_caught() {
     assert_eq!(failed(after, &stormy), []);
     // A renewal moved it: they do.
     let moved = "0 a asks\n1 a has 5 40\n2 b asks\n30 a until 90\n50 b has 6 150\n60 b gives 150
-                 90 a lost";
+                 90 a lost 90";
     assert_eq!(failed(moved, &stormy), [Check::Overlap]);
     // The holder's clock leapt over the deadline: they do not.
-    let leapt = "0 a asks\n1 a has 5 90\n2 b asks\n30 a leaps 100\n30 a lost\n50 b has 6 150
+    let leapt = "0 a asks\n1 a has 5 90\n2 b asks\n30 a leaps 100\n30 a lost 30\n50 b has 6 150
                  60 b gives 150";
     assert_eq!(failed(leapt, &stormy), []);
     assert_eq!(
@@ -214,6 +230,17 @@ fn a_loss_that_is_not_told_is_caught() {
     assert_eq!(failed(untold, &STRICT), [Check::UntoldLoss]);
     let never = "0 a asks\n1 a has 5 40\n90 b asks\n91 b refused";
     assert_eq!(failed(never, &STRICT), [Check::UntoldLoss]);
+    let asleep = "0 a asks\n1 a has 5 40\n95 - slept 80\n95 a lost 40";
+    assert_eq!(
+        failed(
+            asleep,
+            &Expect {
+                calm: false,
+                ..STRICT
+            }
+        ),
+        []
+    );
     let killed = "0 a asks\n1 a has 5 40\n10 a killed\n90 b asks\n91 b refused";
     assert_eq!(failed(killed, &STRICT), []);
 }
@@ -221,7 +248,7 @@ fn a_loss_that_is_not_told_is_caught() {
 #[test]
 fn a_loss_without_a_reason_is_caught() {
     assert_eq!(
-        failed("0 a asks\n1 a has 5 40\n20 a lost", &STRICT),
+        failed("0 a asks\n1 a has 5 40\n20 a lost 40", &STRICT),
         [Check::NeedlessLoss]
     );
 }
@@ -232,4 +259,25 @@ fn leftovers_are_caught() {
         failed("0 a asks\n1 a has 5 40\n9 a gives 40\n99 - left", &STRICT),
         [Check::Leftover]
     );
+}
+
+#[test]
+fn what_is_sent_after_the_release_is_caught() {
+    let quiet =
+        "0 a asks\n0 a sends acquire x\n1 a sends renew x\n2 a sends release x\n3 a sends release x
+                 4 a sends acquire y\n5 a refused";
+    assert_eq!(failed(quiet, &STRICT), []);
+    let renewed =
+        "0 a asks\n0 a sends acquire x\n2 a sends release x\n3 a sends renew x\n5 a refused";
+    assert_eq!(failed(renewed, &STRICT), [Check::AfterRelease]);
+    let queued =
+        "0 a asks\n0 a sends acquire x\n2 a sends release x\n3 a sends acquire x\n5 a refused";
+    assert_eq!(failed(queued, &STRICT), [Check::AfterRelease]);
+}
+
+#[test]
+fn a_lock_that_was_handed_over_was_held_all_the_time() {
+    let adopted = "0 a asks\n1 a has 5 100\n10 a gives 100\n40 a adopted 140\n50 b asks
+                   60 b has 6 200\n70 b gives 200\n80 a gives 140";
+    assert_eq!(failed(adopted, &STRICT), [Check::Overlap]);
 }

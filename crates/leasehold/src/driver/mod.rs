@@ -283,7 +283,8 @@ impl Shared {
     /// with.
     fn begin_with(&self, identity: Identity, sent: Instant, ttl: Ttl, first: Ttl) -> Arc<Held> {
         let (drift, dice) = (self.settings.drift, self.random.bits());
-        let mut lease = Lease::granted(sent, ttl, drift, identity.renew, dice);
+        let now = self.clock.now();
+        let mut lease = Lease::granted(sent, now, ttl, drift, identity.renew, dice);
         lease.extended(sent, sent, Renewed::Renewed(first));
         let held = Arc::new(Held::new(identity, lease, self.next_serial()));
         self.registry.hold(&held);

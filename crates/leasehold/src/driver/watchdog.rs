@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -72,7 +73,7 @@ impl Schedule {
             return Vec::new();
         }
         let later = plan.by_time.split_off(&(now.after(SOON), u64::MAX));
-        let due = std::mem::replace(&mut plan.by_time, later);
+        let due = mem::replace(&mut plan.by_time, later);
         for held in due.values() {
             held.set_scheduled_at(None);
         }
@@ -148,6 +149,19 @@ struct Batch {
     limit: Duration,
 }
 
+impl Batch {
+    /// Takes out what was released or lost since the batch was put together, so that no renewal is
+    /// sent after a release.
+    fn drop_ended(&mut self, now: Instant) {
+        let (held, renewals) = (mem::take(&mut self.held), mem::take(&mut self.renewals));
+        (self.held, self.renewals) = held
+            .into_iter()
+            .zip(renewals)
+            .filter(|(held, _)| held.observe(now).is_held())
+            .unzip();
+    }
+}
+
 /// Begins the renewals that are due, in batches of leases that can wait about equally long.
 fn batches(shared: &Shared, now: Instant) -> Vec<Batch> {
     let mut by_limit: BTreeMap<u32, Vec<Batch>> = BTreeMap::new();
@@ -179,9 +193,13 @@ fn batches(shared: &Shared, now: Instant) -> Vec<Batch> {
     by_limit.into_values().flatten().collect()
 }
 
-async fn renew(shared: Arc<Shared>, reaper: WeakUnboundedSender<Job>, batch: Batch) {
+async fn renew(shared: Arc<Shared>, reaper: WeakUnboundedSender<Job>, mut batch: Batch) {
     // Read before the call: what the store grants counts from here at the earliest.
     let sent = shared.clock.now();
+    batch.drop_ended(sent);
+    if batch.held.is_empty() {
+        return;
+    }
     let answers = tokio::select! { biased;
         answers = shared.backend.renew(&batch.renewals) => answers,
         () = shared.clock.sleep_until(sent.after(batch.limit)) => Vec::new(),
@@ -226,9 +244,8 @@ async fn republish(shared: &Shared, held: &Held) {
         return;
     }
     let renewal = held.renewal(held.ttl());
-    let until = now.after(shared.settings.call_limit).min(held.deadline());
     tokio::select! { biased;
         _ = shared.backend.annotate(&renewal, Some(&note)) => {}
-        () = shared.clock.sleep_until(until) => {}
+        () = shared.clock.sleep_until(held.deadline()) => {}
     }
 }

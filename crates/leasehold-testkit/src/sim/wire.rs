@@ -1,0 +1,377 @@
+//! The way between one client and the store: a [`Backend`] that hands everything on, faultily.
+//!
+//! What it keeps is what the trait demands: requests of one owner are executed in the order in
+//! which they were sent, also those whose future was dropped; no acquire is executed twice.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use leasehold::{
+    backend::{
+        Attempt, Backend, Capabilities, ClientId, EVENT_BUFFER, Event, Events, Failure, Name,
+        Owner, Page, Released, Renewal, Renewed, Request, Status, memory::Memory,
+    },
+    clock::Clock,
+};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::{Instant, sleep, sleep_until},
+};
+
+use super::{
+    dice::Dice,
+    plan::{Faults, Plan},
+};
+use crate::history::{History, Message, What};
+
+/// What goes wrong, until it clears up.
+#[derive(Debug)]
+pub struct Weather {
+    faults: Faults,
+    clear: AtomicBool,
+    began: Instant,
+}
+
+impl Weather {
+    /// Such weather from now on.
+    #[must_use]
+    pub fn new(faults: Faults) -> Self {
+        Self {
+            faults,
+            clear: AtomicBool::new(false),
+            began: Instant::now(),
+        }
+    }
+
+    /// Nothing goes wrong from now on.
+    pub fn clear(&self) {
+        self.clear.store(true, Ordering::Relaxed);
+    }
+
+    fn odds(&self, odds: u32) -> u32 {
+        if self.clear.load(Ordering::Relaxed) {
+            0
+        } else {
+            odds
+        }
+    }
+
+    fn is_cut_off(&self, client: usize) -> bool {
+        let now = self.began.elapsed();
+        let mut outages = self.faults.outages.iter();
+        !self.clear.load(Ordering::Relaxed)
+            && outages.any(|(who, from, to)| *who == client && (*from..*to).contains(&now))
+    }
+}
+
+/// One client's way to the store.
+#[derive(Clone, Debug)]
+pub struct Wire {
+    client: usize,
+    store: Memory,
+    clock: Clock,
+    weather: Arc<Weather>,
+    dice: Dice,
+    history: History,
+    /// When the last request of each owner is executed.
+    order: Arc<Mutex<BTreeMap<Owner, Instant>>>,
+}
+
+/// What becomes of one request.
+struct Fate {
+    refused: bool,
+    request_lost: bool,
+    reply_lost: bool,
+    /// Nothing tells that the answer will not come.
+    silent: bool,
+    there: Duration,
+    back: Duration,
+    repeated: Option<Duration>,
+}
+
+impl Wire {
+    /// The way of client number `client`, whose own clock is `clock`.
+    #[must_use]
+    pub fn new(
+        client: usize,
+        plan: &Plan,
+        store: &Memory,
+        clock: &Clock,
+        weather: &Arc<Weather>,
+        history: &History,
+    ) -> Self {
+        Self {
+            client,
+            store: store.clone(),
+            clock: clock.clone(),
+            weather: Arc::clone(weather),
+            dice: Dice::new(plan.seed.rotate_left(17) ^ client as u64),
+            history: history.clone(),
+            order: Arc::default(),
+        }
+    }
+
+    fn fate(&self) -> Fate {
+        let (weather, dice) = (&self.weather, &self.dice);
+        let faults = &weather.faults;
+        let cut_off = weather.is_cut_off(self.client);
+        let roll = |odds| dice.chance(weather.odds(odds));
+        let silent = dice.chance(500);
+        let latency = || {
+            let late = if roll(faults.late.0) {
+                faults.late.1
+            } else {
+                0
+            };
+            dice.millis(faults.latency) + dice.millis(late)
+        };
+        Fate {
+            refused: roll(faults.refused) || (cut_off && !silent),
+            request_lost: roll(faults.request_lost) || cut_off,
+            reply_lost: roll(faults.reply_lost),
+            silent,
+            there: latency(),
+            back: latency(),
+            repeated: roll(faults.repeated).then(|| dice.millis(1000)),
+        }
+    }
+
+    /// When a request that takes `there` is executed: not before earlier ones of the same owners.
+    fn due(&self, owners: &[&Owner], there: Duration) -> Instant {
+        let mut order = self.order.lock().unwrap();
+        let step = Duration::from_millis(1); // what tokio's timers can tell apart
+        let earlier = owners
+            .iter()
+            .filter_map(|owner| order.get(*owner).copied())
+            .max();
+        let now = Instant::now();
+        let soonest = earlier
+            .filter(|last| *last >= now)
+            .map_or(now, |last| last + step);
+        let due = soonest.max(now + there);
+        for owner in owners {
+            order.insert((*owner).clone(), due);
+        }
+        due
+    }
+
+    /// Lets `call` meet its fate. `again` executes it once more.
+    async fn carry<T, C>(&self, owners: &[&Owner], call: C, again: bool) -> Result<T, Failure>
+    where
+        T: Send + 'static,
+        C: AsyncCall<T>,
+    {
+        let fate = self.fate();
+        if fate.refused {
+            sleep(fate.there).await;
+            return Err(Failure::unavailable("refused by the simulation"));
+        }
+        let (sender, answer) = oneshot::channel();
+        if !fate.request_lost {
+            let due = self.due(owners, fate.there);
+            let (store, repeated) = (self.store.clone(), fate.repeated.filter(|_| again));
+            let executed = async move {
+                sleep_until(due).await;
+                let answer = call.execute(&store).await;
+                sleep(fate.back).await;
+                if !fate.reply_lost {
+                    let _ = sender.send(answer);
+                }
+                if let Some(pause) = repeated {
+                    sleep(pause).await;
+                    call.execute(&store).await;
+                }
+            };
+            tokio::spawn(executed);
+        }
+        match answer.await {
+            Ok(answer) => Ok(answer),
+            Err(_) if fate.silent => std::future::pending().await,
+            Err(_) => {
+                sleep(fate.back).await;
+                Err(Failure::no_answer("cut off by the simulation"))
+            }
+        }
+    }
+
+    /// Leaves the queue without anyone noticing: for a driver that is broken on purpose.
+    pub(super) async fn leave_queue(&self, name: &Name, owner: &Owner) {
+        let _ = self
+            .carry(&[owner], Release(name.clone(), owner.clone(), None), false)
+            .await;
+    }
+
+    fn note(&self, owner: &Owner, message: Message) {
+        let (process, op) = who(owner);
+        let owner = owner.as_str()[..26].to_owned();
+        self.history
+            .record(&process, op, What::Sent { message, owner });
+    }
+}
+
+/// Whose acquisition this is: the workers write it into the label.
+pub(super) fn who(owner: &Owner) -> (String, u64) {
+    let label = owner.label();
+    let (process, op) = label.split_once('/').expect("labelled by a worker");
+    (
+        process.to_owned(),
+        op.parse().expect("labelled by a worker"),
+    )
+}
+
+/// A request that can be executed any number of times.
+trait AsyncCall<T>: Send + Sync + 'static {
+    fn execute(&self, store: &Memory) -> impl Future<Output = T> + Send;
+}
+
+struct Acquire(Request);
+struct Renew(Vec<Renewal>);
+struct Release(Name, Owner, Option<Duration>);
+struct Detach(Renewal);
+
+impl AsyncCall<Result<Attempt, Failure>> for Acquire {
+    async fn execute(&self, store: &Memory) -> Result<Attempt, Failure> {
+        store.acquire(&self.0).await
+    }
+}
+
+impl AsyncCall<Vec<Result<Renewed, Failure>>> for Renew {
+    async fn execute(&self, store: &Memory) -> Vec<Result<Renewed, Failure>> {
+        store.renew(&self.0).await
+    }
+}
+
+impl AsyncCall<Result<Released, Failure>> for Release {
+    async fn execute(&self, store: &Memory) -> Result<Released, Failure> {
+        store.release(&self.0, &self.1, self.2).await
+    }
+}
+
+impl AsyncCall<Result<Renewed, Failure>> for Detach {
+    async fn execute(&self, store: &Memory) -> Result<Renewed, Failure> {
+        store.detach(&self.0).await
+    }
+}
+
+impl Backend for Wire {
+    fn capabilities(&self) -> Capabilities {
+        self.store.capabilities()
+    }
+
+    fn attach(&self, client: &ClientId) -> Events {
+        let (sender, events) = mpsc::channel(EVENT_BUFFER);
+        tokio::spawn(relay(self.clone(), self.store.attach(client), sender));
+        events
+    }
+
+    async fn acquire(&self, request: &Request) -> Result<Attempt, Failure> {
+        self.note(&request.owner, Message::Acquire);
+        let answer = self
+            .carry(&[&request.owner], Acquire(request.clone()), false)
+            .await??;
+        if let Attempt::Queued(queued) = &answer {
+            let (process, op) = who(&request.owner);
+            self.history.record(
+                &process,
+                op,
+                What::Queued {
+                    ticket: queued.ticket,
+                },
+            );
+        }
+        Ok(answer)
+    }
+
+    async fn renew(&self, renewals: &[Renewal]) -> Vec<Result<Renewed, Failure>> {
+        let owners: Vec<&Owner> = renewals.iter().map(|renewal| &renewal.owner).collect();
+        for owner in &owners {
+            self.note(owner, Message::Renew);
+        }
+        match self.carry(&owners, Renew(renewals.to_vec()), true).await {
+            Ok(answers) => answers,
+            Err(failure) => vec![Err(failure); renewals.len()],
+        }
+    }
+
+    async fn release(
+        &self,
+        name: &Name,
+        owner: &Owner,
+        min_hold: Option<Duration>,
+    ) -> Result<Released, Failure> {
+        self.note(owner, Message::Release);
+        let call = Release(name.clone(), owner.clone(), min_hold);
+        self.carry(&[owner], call, true).await?
+    }
+
+    async fn detach(&self, renewal: &Renewal) -> Result<Renewed, Failure> {
+        self.note(&renewal.owner, Message::Renew);
+        self.carry(&[&renewal.owner], Detach(renewal.clone()), false)
+            .await?
+    }
+
+    async fn inspect(&self, name: &Name) -> Result<Status, Failure> {
+        self.store.inspect(name).await
+    }
+
+    async fn list(&self, prefix: &str, after: Option<&str>) -> Result<Page, Failure> {
+        self.store.list(prefix, after).await
+    }
+
+    async fn force(&self, name: &Name, observed: &str) -> Result<bool, Failure> {
+        self.store.force(name, observed).await
+    }
+
+    async fn ping(&self) -> Result<(), Failure> {
+        self.store.ping().await
+    }
+
+    fn clock(&self) -> Option<Clock> {
+        Some(self.clock.clone())
+    }
+
+    fn session(&self) -> Option<std::os::fd::OwnedFd> {
+        None
+    }
+}
+
+/// Hands events on, or not, or late, or twice, until the client is gone.
+async fn relay(wire: Wire, mut events: Events, client: mpsc::Sender<Event>) {
+    loop {
+        let event = tokio::select! {
+            biased;
+            () = client.closed() => return,
+            event = events.recv() => match event {
+                Some(event) => event,
+                None => return,
+            },
+        };
+        let (weather, dice) = (&wire.weather, &wire.dice);
+        let faults = &weather.faults;
+        let cut_off = weather.is_cut_off(wire.client);
+        let roll = |odds| dice.chance(weather.odds(odds));
+        if cut_off || roll(faults.event_lost) {
+            continue;
+        }
+        let copies = if roll(faults.event_repeated) { 2 } else { 1 };
+        for _ in 0..copies {
+            let late = if roll(faults.event_late.0) {
+                faults.event_late.1
+            } else {
+                0
+            };
+            let pause = dice.millis(faults.latency) + dice.millis(late);
+            let (client, event) = (client.clone(), event.clone());
+            tokio::spawn(async move {
+                sleep(pause).await;
+                let _ = client.try_send(event);
+            });
+        }
+    }
+}
