@@ -12,6 +12,7 @@ use crate::{
     output::{Format, Level, Talk},
 };
 
+mod check;
 mod child;
 mod cli;
 mod commands;

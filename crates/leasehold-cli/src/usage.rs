@@ -4,16 +4,19 @@ use std::ffi::OsString;
 
 use clap::error::ErrorKind;
 
-use crate::exit::{Problem, Scheme};
+use crate::{
+    cli::definition,
+    exit::{Problem, Scheme},
+};
 
 /// Whose exit statuses apply to a command line that could not be read: those of `run` if it was
 /// to be one.
 pub(crate) fn scheme(arguments: &[OsString]) -> Scheme {
+    let definition = definition();
     let mut words = arguments.iter().skip(1).take_while(|word| *word != "--");
-    if words.any(|word| word == "run") {
-        Scheme::Run
-    } else {
-        Scheme::Ask
+    match words.find_map(|word| definition.find_subcommand(word)) {
+        Some(subcommand) if subcommand.get_name() == "run" => Scheme::Run,
+        _ => Scheme::Ask,
     }
 }
 

@@ -25,7 +25,7 @@ pub enum Renew {
     /// Until it is released or lost.
     #[default]
     UntilReleased,
-    /// Until this long after the grant; then the lease ends.
+    /// Until this long after the grant, 100 ms at least; then the lease ends.
     AtMost(Duration),
     /// Not at all: the lease lasts one TTL, or what `extend` makes of it.
     Never,

@@ -48,7 +48,8 @@ impl Lock {
     /// # Errors
     ///
     /// `Invalid` for a name or setting that is not allowed, before anything is sent; `Denied`,
-    /// `Conflict`, `Unsupported`, `Protocol`, which waiting would not mend.
+    /// `Conflict`, `Unsupported`, `Protocol`, which waiting would not mend; `Unavailable` when the
+    /// client was shut down, its runtime has ended, or this is a forked child.
     ///
     /// # Cancel safety
     ///

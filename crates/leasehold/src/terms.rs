@@ -70,10 +70,15 @@ impl Terms {
             let reason = "a minimum hold is at most 24 h";
             return Err(named(Error::new(ErrorKind::Invalid, reason)));
         }
+        let renew = self.renew.unwrap_or(defaults.renew);
+        if matches!(renew, Renew::AtMost(span) if span < Ttl::MIN.get()) {
+            let reason = "a lease is capped at 100 ms at least";
+            return Err(named(Error::new(ErrorKind::Invalid, reason)));
+        }
         Ok(Ask {
             mode,
             ttl,
-            renew: self.renew.unwrap_or(defaults.renew),
+            renew,
             min_hold: self.min_hold.filter(|span| !span.is_zero()),
             label: label.map_err(|error| named(error.into()))?,
             name,

@@ -2,6 +2,7 @@
 
 use super::lease;
 use crate::{
+    check,
     cli::{Acquire, Global},
     exit::{Exit, Problem},
     output::Talk,
@@ -18,6 +19,10 @@ use crate::{
 pub(crate) async fn run(args: &Acquire, global: &Global, talk: &Talk) -> Result<Exit, Problem> {
     let mut signals = Signals::install()
         .map_err(|error| Problem::usage(format!("cannot watch for signals: {error}")))?;
+    check::name(&args.name)?;
+    check::ttl(args.ttl)?;
+    check::at_least(args.at_least)?;
+    check::label(args.label.as_deref())?;
     let store = Store::find(global, talk)?;
     store.note(talk);
     let client = match wait::unless_signalled(&mut signals, store.connect()).await {

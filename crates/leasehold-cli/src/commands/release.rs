@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::{lease, show};
 use crate::{
+    check,
     cli::{Global, Release},
     exit::{Exit, Problem},
     output::{self, Level, Talk, escape},
@@ -18,6 +19,7 @@ use crate::{
 /// It was not held any more, or the store does not answer.
 pub(crate) async fn run(args: &Release, global: &Global, talk: &Talk) -> Result<Exit, Problem> {
     let given = args.lease.as_deref().map(lease::read).transpose()?;
+    args.force.as_deref().map_or(Ok(()), check::name)?;
     let client = Store::find(global, talk)?.connect().await?;
     if let Some(name) = &args.force {
         return force(&client, name, args, talk).await;

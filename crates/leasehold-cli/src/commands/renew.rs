@@ -2,6 +2,7 @@
 
 use super::lease;
 use crate::{
+    check,
     cli::{Global, Renew},
     exit::{Exit, Problem},
     output::Talk,
@@ -15,6 +16,7 @@ use crate::{
 /// It was lost, or the store does not answer.
 pub(crate) async fn run(args: &Renew, global: &Global, talk: &Talk) -> Result<Exit, Problem> {
     let given = lease::read(&args.lease)?;
+    args.ttl.map_or(Ok(()), check::ttl)?;
     let client = Store::find(global, talk)?.connect().await?;
     let guard = client.adopt(given).await?;
     if let Some(ttl) = args.ttl {

@@ -6,6 +6,7 @@ use leasehold::{Client, ErrorKind, Guard, Lock};
 use nix::sys::signal::Signal;
 
 use crate::{
+    check,
     child::{self, Options, Outcome, plan},
     cli::{Global, Run},
     env,
@@ -24,8 +25,7 @@ use crate::{
 pub(crate) async fn run(args: &Run, global: &Global, talk: &Talk) -> Result<Exit, Problem> {
     let mut signals = Signals::install()
         .map_err(|error| Problem::usage(format!("cannot watch for signals: {error}")))?;
-    // Refused here already, before anyone waits.
-    let grace = plan::grace(args.grace, args.ttl).map_err(Problem::usage)?;
+    let grace = check(args)?;
     let store = Store::find(global, talk)?;
     store.note(talk);
     let client = match wait::unless_signalled(&mut signals, store.connect()).await {
@@ -68,6 +68,17 @@ pub(crate) async fn run(args: &Run, global: &Global, talk: &Talk) -> Result<Exit
             Err(problem)
         }
     }
+}
+
+/// Refuses what cannot be before anyone waits. Answers the grace.
+fn check(args: &Run) -> Result<Duration, Problem> {
+    check::name(&args.name)?;
+    check::ttl(args.ttl)?;
+    check::at_least(args.at_least)?;
+    check::label(args.label.as_deref())?;
+    plan::grace(args.grace, args.ttl).map_err(|message| {
+        Problem::usage(message).hint("without --grace it is a quarter of the TTL, at most 5s")
+    })
 }
 
 fn lock(client: &Client, args: &Run) -> Lock {

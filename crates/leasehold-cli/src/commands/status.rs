@@ -2,6 +2,7 @@
 
 use super::show;
 use crate::{
+    check,
     cli::{Global, Status},
     exit::{Exit, Problem},
     output::{self, Talk},
@@ -14,6 +15,7 @@ use crate::{
 ///
 /// It cannot be found out.
 pub(crate) async fn run(args: &Status, global: &Global, talk: &Talk) -> Result<Exit, Problem> {
+    check::name(&args.name)?;
     let client = Store::find(global, talk)?.connect().await?;
     let status = client.inspect(&args.name).await?;
     if args.data.json {

@@ -147,12 +147,11 @@ impl RedisServer {
         let process = Leash::start(&self.program, &arguments, self.folder.path());
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(30) && process.is_alive() {
-            // Ask who it is: another server may have the port.
-            let mine = format!("process_id:{}", process.pid());
-            if self
-                .try_cli(&["INFO", "server"])
-                .is_ok_and(|info| info.contains(&mine))
-            {
+            // Ask who it is: another server may have the port. And it answers before it has read
+            // its data.
+            let mine = format!("process_id:{}\r", process.pid());
+            let ready = |info: String| info.contains(&mine) && info.contains("\nloading:0\r");
+            if self.try_cli(&["INFO"]).is_ok_and(ready) {
                 self.process = Some(process);
                 return true;
             }

@@ -244,8 +244,9 @@ async fn republish(shared: &Shared, held: &Held) {
         return;
     }
     let renewal = held.renewal(held.ttl());
+    let until = now.after(shared.settings.call_limit).min(held.deadline());
     tokio::select! { biased;
         _ = shared.backend.annotate(&renewal, Some(&note)) => {}
-        () = shared.clock.sleep_until(held.deadline()) => {}
+        () = shared.clock.sleep_until(until) => {}
     }
 }

@@ -13,7 +13,7 @@ use leasehold_core::{
 use rusqlite::{Transaction, params};
 
 use super::{
-    super::{ClientId, Failure, Owner, Sent},
+    super::{Attempt, ClientId, Failure, Grant, Owner, Request, Sent},
     failure,
     session::Sessions,
     table,
@@ -126,6 +126,30 @@ impl<'a> Batch<'a> {
         });
         self.letters.extend(letters);
         Ok(answer)
+    }
+
+    /// Takes all or none: what was taken before one that is not to be had is given back before the
+    /// transaction ends.
+    pub(super) fn take_all(
+        &mut self,
+        keyed: &[(String, Request)],
+    ) -> Result<Option<Vec<Grant>>, Failure> {
+        let session = self.own_session()?;
+        let mut grants = Vec::with_capacity(keyed.len());
+        for (key, request) in keyed {
+            let session = Some(Arc::clone(&session));
+            match self.change(key, |entry, turn| entry.acquire(request, session, turn))? {
+                Attempt::Granted(grant) => grants.push(grant),
+                _ => break,
+            }
+        }
+        if grants.len() == keyed.len() {
+            return Ok(Some(grants));
+        }
+        for (key, request) in &keyed[..grants.len()] {
+            self.change(key, |entry, turn| entry.release(&request.owner, None, turn))?;
+        }
+        Ok(None)
     }
 
     /// Puts entries in order that dead processes have left and nobody asks for any more.

@@ -8,7 +8,7 @@ use tokio::{
 };
 
 use super::{
-    Attempt, Backend, Capabilities, ClientId, Events, Failure, Name, Owner, Page, Released,
+    Attempt, Backend, Capabilities, ClientId, Events, Failure, Grant, Name, Owner, Page, Released,
     Renewal, Renewed, Request, Sent, Status,
 };
 use crate::{clock::Clock, error::ErrorKind};
@@ -240,6 +240,9 @@ impl Backend for File {
             hand_off: true,
             detach: true,
             min_hold: true,
+            many: true,
+            downgrade: true,
+            notes: true,
             notices_death: true,
             ..Capabilities::new("file")
         }
@@ -286,6 +289,36 @@ impl Backend for File {
         let (key, renewal) = (self.key(&renewal.name), renewal.clone());
         self.call(1, Dropped::GoesOn, move |batch| {
             batch.change(&key, |entry, turn| entry.detach(&renewal, turn))
+        })
+        .await
+    }
+
+    async fn acquire_all(&self, requests: &[Request]) -> Result<Option<Vec<Grant>>, Failure> {
+        let keyed = requests
+            .iter()
+            .map(|request| (self.key(&request.name), request.clone()));
+        let keyed: Vec<(String, Request)> = keyed.collect();
+        self.call(keyed.len(), Dropped::GivesUp, move |batch| {
+            batch.take_all(&keyed)
+        })
+        .await
+    }
+
+    async fn downgrade(&self, renewal: &Renewal) -> Result<Renewed, Failure> {
+        let (key, renewal) = (self.key(&renewal.name), renewal.clone());
+        self.call(1, Dropped::GoesOn, move |batch| {
+            batch.change(&key, |entry, turn| entry.downgrade(&renewal, turn))
+        })
+        .await
+    }
+
+    async fn annotate(&self, renewal: &Renewal, note: Option<&str>) -> Result<Renewed, Failure> {
+        let (key, renewal) = (self.key(&renewal.name), renewal.clone());
+        let note = note.map(str::to_owned);
+        self.call(1, Dropped::GivesUp, move |batch| {
+            batch.change(&key, |entry, turn| {
+                entry.annotate(&renewal, note.as_deref(), turn)
+            })
         })
         .await
     }

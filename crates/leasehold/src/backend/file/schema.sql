@@ -20,6 +20,7 @@ CREATE TABLE holders (
     hold_until_ns INTEGER NOT NULL, -- the end of the minimum hold; granted_ns when there is none
     kept          INTEGER NOT NULL, -- 1: given up, and the minimum hold still runs
     session       TEXT,             -- whose life it hangs on: a file in the directory beside
+    note          TEXT,             -- what the holder published, such as a leader's address
     PRIMARY KEY (name, owner)
 ) STRICT, WITHOUT ROWID;
 
@@ -45,7 +46,7 @@ SELECT
         AS granted,
     strftime('%Y-%m-%dT%H:%M:%SZ', (booted_utc_ms + expires_ns / 1000000) / 1000, 'unixepoch')
         AS expires,
-    kept, session
+    kept, session, note
 FROM holders, meta;
 
 CREATE VIEW queue AS

@@ -12,7 +12,7 @@ use rusqlite::{Connection, Result, Row, params, types::Type};
 pub(super) fn load(connection: &Connection, name: &str) -> Result<Entry> {
     let mut holders = connection.prepare_cached(
         "SELECT owner, mode, permits, permit_limit, fencing_token, granted_ns, expires_ns,
-                hold_until_ns, kept, session
+                hold_until_ns, kept, session, note
          FROM holders WHERE name = ? ORDER BY granted_ns, owner",
     )?;
     let mut waiters = connection.prepare_cached(
@@ -127,7 +127,9 @@ pub(super) fn each_row(
 fn put_member(connection: &Connection, name: &str, member: &Member) -> Result<()> {
     let (mode, permits, limit) = words(member.mode);
     connection
-        .prepare_cached("INSERT OR REPLACE INTO holders VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")?
+        .prepare_cached(
+            "INSERT OR REPLACE INTO holders VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        )?
         .execute(params![
             name,
             member.owner.as_str(),
@@ -140,6 +142,7 @@ fn put_member(connection: &Connection, name: &str, member: &Member) -> Result<()
             number(member.hold_until.as_nanos()),
             member.kept,
             member.session.as_deref(),
+            member.note,
         ])?;
     Ok(())
 }
@@ -175,6 +178,7 @@ fn member(row: &Row<'_>) -> Result<Member> {
     member.hold_until = instant(row, 7)?;
     member.kept = row.get(8)?;
     member.session = row.get::<_, Option<Arc<str>>>(9)?;
+    member.note = row.get(10)?;
     Ok(member)
 }
 

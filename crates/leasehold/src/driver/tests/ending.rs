@@ -1,12 +1,16 @@
 //! Shutdown, and what is told at the end.
 
-use std::time::Duration;
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use super::{
+    super::Shared,
     client,
     shaky::{Call, Fate, Shaky},
 };
-use crate::{Client, ErrorKind, RunError, backend::memory::Memory};
+use crate::{Client, ErrorKind, Renew, RunError, backend::memory::Memory};
 
 #[tokio::test(start_paused = true)]
 async fn shutdown_gives_the_lost_signal() {
@@ -112,4 +116,92 @@ async fn work_under_a_lock_that_the_store_lost_is_no_silent_success() {
         })
         .await;
     assert!(matches!(done, Err(RunError::LostAfter(7, _))), "{done:?}");
+}
+
+/// Whether nothing of the client's machinery is left.
+async fn is_gone(shared: Weak<Shared>) -> bool {
+    for _ in 0..1_000 {
+        if shared.strong_count() == 0 {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    false
+}
+
+#[tokio::test]
+async fn everything_ends_with_the_last_client_and_guard() {
+    let memory = Memory::new();
+    let client = client(&memory);
+    let guard = client.lock("job").acquire().await.expect("free");
+    let lock = client.lock("job");
+    let waiter = tokio::spawn(async move { lock.acquire().await });
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    waiter.abort();
+    let shared = Arc::downgrade(&client.driver().shared);
+    drop(client);
+    let _ = waiter.await;
+    guard.check().expect("a guard outlives its client");
+    drop(guard);
+    assert!(is_gone(shared).await);
+    let left = super::client(&memory).inspect("job").await;
+    let left = left.expect("answered");
+    assert!(left.is_free() && left.waiters.is_empty());
+    // What is left are the tasks of the client just made, which end too.
+    let metrics = tokio::runtime::Handle::current().metrics();
+    while metrics.num_alive_tasks() > 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_thread_of_its_own_ends_with_the_last_guard() {
+    let memory = Memory::new();
+    let client = Client::builder().own_thread().build(memory.clone());
+    let client = client.expect("a thread");
+    let guard = client.lock("job").acquire().await.expect("free");
+    let shared = Arc::downgrade(&client.driver().shared);
+    drop((client, guard));
+    assert!(is_gone(shared).await);
+    let status = super::client(&memory).inspect("job").await;
+    assert!(status.expect("answered").is_free());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn b08_no_lease_drops_out_of_renewal_among_many_threads() {
+    let client = client(&Memory::new());
+    let ttl = Duration::from_millis(600);
+    let mut tasks = tokio::task::JoinSet::new();
+    for at in 0..64_u64 {
+        let lock = client.lock(format!("{at}")).with_ttl(ttl);
+        tasks.spawn(async move {
+            for turn in 0..40_u64 {
+                let guard = lock.acquire().await.expect("free");
+                if (at + turn).is_multiple_of(3) {
+                    guard.extend(ttl).await.expect("held");
+                }
+                guard.release().await.expect("held");
+            }
+            let guard = lock.acquire().await.expect("free");
+            for _ in 0..8 {
+                guard.extend(ttl).await.expect("held");
+                tokio::task::yield_now().await;
+            }
+            tokio::time::sleep(ttl * 3).await;
+            guard.release().await.expect("renewed all along");
+        });
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended.expect("no panic");
+    }
+    assert_eq!(client.driver().shared.registry.len(), 0);
+    assert_eq!(client.driver().shared.schedule.len(), 0);
+}
+
+#[tokio::test]
+async fn a_cap_too_short_to_hold_under_is_refused() {
+    let lock = client(&Memory::new()).lock("job");
+    let lock = lock.with_renew(Renew::AtMost(Duration::ZERO));
+    let told = lock.acquire().await.expect_err("refused");
+    assert_eq!(told.kind(), ErrorKind::Invalid);
 }

@@ -111,7 +111,11 @@ async fn storm(seed: u64) {
                 Some(ended) => ended.expect("no panic"),
                 None => break,
             },
-            () = tokio::time::sleep(Duration::from_millis(3)) => {}
+            () = tokio::time::sleep(Duration::from_millis(4)) => {}
+        }
+        // Now and then the machine sleeps.
+        if random.bits().is_multiple_of(50) {
+            memory.advance(millis(&random, 400));
         }
         out.check(&mut latest);
     }

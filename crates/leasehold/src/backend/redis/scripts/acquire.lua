@@ -61,7 +61,8 @@ local function already(state)
   end
   if state.kind == 'kept' and state.owner == owner then return { 'ended' } end
   if state.kind ~= 'shared' then return nil end
-  local member = find_member(owner, want.weight, state, want.hold > 0)
+  local likely = state.limit == 0 and 1 or want.weight
+  local member = find_member(owner, likely, state, want.hold > 0)
   if member then
     local _, weight = split_member(member)
     if want.mode ~= 's' or want.limit ~= state.limit or want.weight ~= weight then
@@ -74,7 +75,7 @@ local function already(state)
     end
     return state.token
   end
-  if find_member('~kept;' .. owner, want.weight, state) then return { 'ended' } end
+  if find_member('~kept;' .. owner, likely, state) then return { 'ended' } end
 end
 
 -- A new ticket is above all others, whatever the clock says. An old one keeps its place, unless it
@@ -110,9 +111,8 @@ local function change_in(state)
   local next_up = ahead or want
   local ms = opens(state, next_up) - now
   local silent = state.kind == 'free' or state.kind == 'foreign' or state.kind == 'wrong'
-  if silent or ms == math.huge or next_up.channel == '' or want.channel == '' and waits then
-    ms = math.min(ms == 0 and RECHECK or ms, RECHECK)
-  end
+    or ms == math.huge or ahead and ahead.channel == '' or waits and want.channel == ''
+  if silent then ms = ms > 0 and math.min(ms, RECHECK) or RECHECK end
   if ahead then ms = math.min(ms, ahead.alive - now) end
   return math.max(ms, 1)
 end

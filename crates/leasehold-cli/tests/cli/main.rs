@@ -1,0 +1,19 @@
+//! The command as a user meets it: standard output and error, exit status, processes left behind.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::disallowed_methods,
+    missing_docs
+)]
+
+mod guard;
+mod input;
+mod kit;
+mod leases;
+mod lost;
+mod manual;
+mod queue;
+mod run;
+mod show;
+mod signals;
