@@ -7,9 +7,26 @@ use std::{
 };
 
 use super::{client, shaky::Shaky};
-use crate::{Client, FencingToken, Guard, Lock, backend::memory::Memory, random::Random};
+use crate::{
+    Client, FencingToken, Guard, Lock, Mode, Renew, backend::memory::Memory,
+    driver::acquire::Patience, random::Random,
+};
 
-const NAMES: [&str; 2] = ["a", "b"];
+/// One exclusive, one for readers and writers, one for two at a time.
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+fn mode(name: &str, random: &Random) -> Mode {
+    let (limit, weight) = (2, 1);
+    match name {
+        "b" if !random.bits().is_multiple_of(3) => Mode::Read,
+        "c" => Mode::Permit { limit, weight },
+        _ => Mode::Exclusive,
+    }
+}
+
+fn among(random: &Random, many: usize) -> usize {
+    usize::try_from(random.bits() % 64).expect("small") % many
+}
 
 /// The guards that are out, by name.
 #[derive(Clone, Default)]
@@ -23,13 +40,20 @@ impl Out {
         out.entry(name).or_default().push(Arc::downgrade(guard));
     }
 
-    /// One holder of each name at most, and never a smaller fencing token than before.
+    /// None holds together with one it does not fit, and never under a smaller fencing token than
+    /// one before.
     fn check(&self, latest: &mut HashMap<&'static str, FencingToken>) {
         for (name, guards) in self.0.lock().expect("no panic").iter_mut() {
             guards.retain(|guard| guard.strong_count() > 0);
             let held: Vec<_> = guards.iter().filter_map(Weak::upgrade).collect();
             let held: Vec<_> = held.iter().filter(|guard| guard.is_held()).collect();
-            assert!(held.len() < 2, "two hold {name}: {held:?}");
+            let alone = held.iter().any(|guard| guard.mode() == Mode::Exclusive);
+            let most = match *name {
+                "c" => 2,
+                _ if alone => 1,
+                _ => usize::MAX,
+            };
+            assert!(held.len() <= most, "{name}: {held:?}");
             for guard in held {
                 let token = guard.fencing_token();
                 let before = latest.insert(name, token);
@@ -43,24 +67,30 @@ fn millis(random: &Random, most: u64) -> Duration {
     Duration::from_millis(random.bits() % most)
 }
 
-async fn take(lock: &Lock, random: &Random) -> Option<Guard> {
-    match random.bits() % 3 {
-        0 => lock.try_acquire().await.ok().flatten(),
-        1 => lock.acquire_timeout(millis(random, 1_500)).await.ok(),
-        _ => {
-            let limit = millis(random, 1_500);
-            let taken = tokio::time::timeout(limit, lock.acquire()).await;
-            taken.ok().and_then(Result::ok)
-        }
-    }
+async fn take(lock: &Lock, mode: Mode, random: &Random) -> Option<Guard> {
+    let limit = millis(random, 1_500);
+    let take = |patience| lock.terms().take(mode, patience);
+    let taken = match random.bits() % 3 {
+        0 => take(Patience::Try).await,
+        1 => take(Patience::Within(limit)).await,
+        // Dropped in the middle, wherever it is.
+        _ => match tokio::time::timeout(limit, take(Patience::Unlimited)).await {
+            Ok(taken) => taken,
+            Err(_) => return None,
+        },
+    };
+    taken.ok().flatten()
 }
 
 async fn work(clients: [Client; 3], at: usize, out: Out, random: Random) {
     for _ in 0..30 {
-        let name = NAMES[usize::try_from(random.bits() % 2).expect("small")];
+        let name = NAMES[among(&random, 3)];
         let ttl = Duration::from_millis(100 + random.bits() % 900);
-        let lock = clients[at].lock(name).with_ttl(ttl);
-        let Some(guard) = take(&lock, &random).await else {
+        let mut lock = clients[at].lock(name).with_ttl(ttl);
+        if random.bits().is_multiple_of(3) {
+            lock = lock.with_renew(Renew::Never);
+        }
+        let Some(guard) = take(&lock, mode(name, &random), &random).await else {
             continue;
         };
         let mut guard = Arc::new(guard);
@@ -74,7 +104,7 @@ async fn work(clients: [Client; 3], at: usize, out: Out, random: Random) {
             let Ok(lease) = given.into_lease().await else {
                 continue;
             };
-            let other = &clients[usize::try_from(random.bits() % 3).expect("small")];
+            let other = &clients[among(&random, 3)];
             match other.adopt(lease).await {
                 Ok(adopted) => guard = Arc::new(adopted),
                 Err(_) => continue,
