@@ -102,6 +102,9 @@ impl Config {
         if path.is_empty() {
             return Self::in_state_directory();
         }
+        if path.ends_with('/') {
+            return Err(refuse("the URL names a directory, not a file"));
+        }
         let path: Vec<u8> = percent_decode_str(path).collect();
         if path.contains(&0) {
             return Err(refuse("a path has no NUL byte"));
@@ -189,6 +192,7 @@ mod tests {
             "file://host/a",
             "file:/a?b",
             "file:/a#b",
+            "file:/a/",
             "file:%00",
         ] {
             let failure = Config::from_url(url).unwrap_err();

@@ -3,6 +3,7 @@
 use std::{io, path::Path};
 
 use rusqlite::ErrorCode;
+use rustix::io::Errno;
 
 use super::super::{Failure, Sent};
 use crate::error::ErrorKind;
@@ -12,9 +13,11 @@ pub(super) fn io(act: &str, path: &Path, error: io::Error) -> Failure {
     let message = format!("cannot {act} {}: {error}", path.display());
     let kind = match error.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => ErrorKind::Denied,
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory => {
-            ErrorKind::Invalid
-        }
+        io::ErrorKind::NotFound
+        | io::ErrorKind::NotADirectory
+        | io::ErrorKind::IsADirectory
+        | io::ErrorKind::InvalidFilename => ErrorKind::Invalid,
+        _ if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => ErrorKind::Invalid,
         _ => ErrorKind::Unavailable,
     };
     let failure = Failure::new(kind, Sent::No, message).with_source(error);

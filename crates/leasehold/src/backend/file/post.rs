@@ -141,6 +141,15 @@ const fn about(event: &Event) -> Option<&Owner> {
     }
 }
 
+/// Whether anybody listens for `session`.
+pub(super) fn reaches(directory: &Path, session: &str) -> bool {
+    let connect = || {
+        let handle = File::open(directory)?;
+        UnixDatagram::unbound()?.connect(address(&handle, directory, session))
+    };
+    connect().is_ok()
+}
+
 /// A path to the session's socket that fits into an address.
 fn address(handle: &File, directory: &Path, session: &str) -> PathBuf {
     let path = socket_path(directory, session);

@@ -18,7 +18,7 @@ use std::{
 
 use leasehold_core::entry::{Crowd, Waiter};
 
-use super::{super::Failure, failure};
+use super::{super::Failure, failure, post};
 use crate::random::Random;
 
 /// How many files of dead sessions one opening of the store removes.
@@ -41,13 +41,16 @@ impl Session {
             .recursive(true)
             .create(directory)
             .map_err(|error| failure::io("create", directory, error))?;
-        let id: Arc<str> = format!("{:016x}", random.bits()).into();
-        let path = lock_path(directory, &id);
-        let lock = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(&path)
-            .map_err(|error| failure::io("create", &path, error))?;
+        let (id, path, lock) = loop {
+            let id: Arc<str> = format!("{:016x}", random.bits()).into();
+            let path = lock_path(directory, &id);
+            match OpenOptions::new().write(true).create_new(true).open(&path) {
+                Ok(lock) => break (id, path, lock),
+                // Two that were given the same seed.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(failure::io("create", &path, error)),
+            }
+        };
         lock.lock()
             .map_err(|error| failure::io("lock", &path, error))?;
         Ok(Self {
@@ -87,6 +90,7 @@ impl Drop for Session {
 #[derive(Debug)]
 pub(super) struct Sessions<'a> {
     directory: &'a Path,
+    own: Option<&'a str>,
     known: HashMap<Box<str>, bool>,
 }
 
@@ -94,14 +98,18 @@ impl<'a> Sessions<'a> {
     pub(super) fn new(directory: &'a Path) -> Self {
         Self {
             directory,
+            own: None,
             known: HashMap::new(),
         }
     }
 
-    /// As [`Sessions::new`], the life of one session being known.
-    pub(super) fn with_known(directory: &'a Path, id: &str, is_gone: bool) -> Self {
-        let known = HashMap::from([(id.into(), is_gone)]);
-        Self { directory, known }
+    /// As [`Sessions::new`], for one who has a session and knows whether it lives.
+    pub(super) fn with_own(directory: &'a Path, own: &'a str, is_gone: bool) -> Self {
+        Self {
+            directory,
+            own: Some(own),
+            known: HashMap::from([(own.into(), is_gone)]),
+        }
     }
 }
 
@@ -116,10 +124,11 @@ impl Crowd for Sessions<'_> {
     }
 
     fn can_hear(&mut self, waiter: &Waiter) -> bool {
-        match waiter.session.as_deref() {
-            Some(session) => !self.is_gone(session),
-            None => false,
-        }
+        // A session can outlive its process, in a copy of its descriptor: then nobody listens.
+        waiter.session.as_deref().is_some_and(|session| {
+            !self.is_gone(session)
+                && (self.own == Some(session) || post::reaches(self.directory, session))
+        })
     }
 }
 

@@ -92,7 +92,7 @@ impl Worker {
         }
         let path = &self.place.database;
         let sessions =
-            Sessions::with_known(&self.place.sessions, &self.session, self.session_lost.get());
+            Sessions::with_own(&self.place.sessions, &self.session, self.session_lost.get());
         let session = Arc::clone(&self.session);
         let batch = self
             .connection

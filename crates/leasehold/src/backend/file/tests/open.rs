@@ -117,7 +117,8 @@ async fn a_gate_that_is_a_link_is_not_followed() {
     let victim = home.0.path().join("victim");
     fs::write(&victim, "precious").unwrap();
     symlink(&victim, home.0.path().join("locks.db.gate")).unwrap();
-    let failure = File::open(home.config()).await.unwrap_err();
+    let failure = refusal(home.config()).await;
+    assert_eq!(failure.kind(), ErrorKind::Invalid, "{failure}");
     assert!(failure.message().contains("locks.db.gate"), "{failure}");
     assert_eq!(fs::read(&victim).unwrap(), b"precious");
 }

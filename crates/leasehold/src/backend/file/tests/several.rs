@@ -62,6 +62,38 @@ async fn a_copy_of_the_session_keeps_the_locks_of_a_dead_process() {
 }
 
 #[tokio::test]
+async fn a_waiter_whose_process_died_is_not_handed_the_lock_for_its_session_s_sake() {
+    let home = Home::new();
+    let (a, b, mut c) = (home.open().await, home.open().await, home.open().await);
+    let (held, _) = a.take("x").await;
+    let mut silent = b.request("x");
+    silent.wait = Some(Wait::new(0, None, Duration::from_secs(1)));
+    assert!(matches!(
+        b.file.acquire(&silent).await.unwrap(),
+        Attempt::Queued(_)
+    ));
+    let (next, _) = c.queue("x").await;
+    let copy = b.file.session().unwrap();
+    drop(b);
+    a.release(&held).await;
+    assert!(c.status("x").await.is_free());
+    // Reserved for it until its patience ends, not for a whole TTL.
+    c.ask_until_granted(&next).await;
+    drop(copy);
+    assert!(c.events.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn the_same_seed_gives_two_sessions() {
+    let home = Home::new();
+    let config = || home.config().with_random(Random::seeded(7));
+    let (a, b) = (Peer::open(config()).await, Peer::open(config()).await);
+    let _held = a.take("x").await;
+    drop(a);
+    let _ = b.take("x").await;
+}
+
+#[tokio::test]
 async fn detached_leases_and_minimum_holds_outlive_the_process() {
     let home = Home::new();
     let a = home.open().await;
