@@ -5,6 +5,7 @@ use crate::{Client, ErrorKind, Loss, Renew, RunError, backend::memory::Memory};
 mod answers;
 mod ending;
 mod hand_over;
+mod limits;
 mod shaky;
 mod storm;
 
