@@ -12,6 +12,8 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Clone, Debug)]
 pub(crate) struct OwnThread {
     runtime: Handle,
+    /// Where the thread is: a forked child has the handle and not the thread.
+    process: u32,
     _stop: Arc<tokio_util::sync::DropGuard>,
 }
 
@@ -37,6 +39,7 @@ impl OwnThread {
             .map_err(failed)?;
         Ok(Self {
             runtime: handle,
+            process: std::process::id(),
             _stop: Arc::new(stop.drop_guard()),
         })
     }
@@ -50,18 +53,31 @@ impl OwnThread {
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T> {
+        self.check_process()?;
         let (sender, receiver) = oneshot::channel();
         self.runtime.spawn(async move {
             let _ = sender.send(work.await);
         });
-        let gone = |_| {
-            Error::new(
-                ErrorKind::Unavailable,
-                "the thread of this client has ended",
-            )
-        };
-        receiver.await.map_err(gone)
+        receiver.await.map_err(|_| ended())
     }
+}
+
+impl OwnThread {
+    /// In a forked child whoever asked the thread would wait for ever.
+    fn check_process(&self) -> Result<()> {
+        if std::process::id() == self.process {
+            return Ok(());
+        }
+        let refused = "this client belongs to another process: connect anew after a fork";
+        Err(Error::new(ErrorKind::Unavailable, refused))
+    }
+}
+
+fn ended() -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        "the thread of this client has ended",
+    )
 }
 
 #[cfg(feature = "blocking")]
@@ -72,17 +88,12 @@ impl OwnThread {
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T> {
+        self.check_process()?;
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
         self.runtime.spawn(async move {
             let _ = sender.send(work.await);
         });
-        let gone = |_| {
-            Error::new(
-                ErrorKind::Unavailable,
-                "the thread of this client has ended",
-            )
-        };
-        receiver.recv().map_err(gone)
+        receiver.recv().map_err(|_| ended())
     }
 }
 
@@ -97,4 +108,20 @@ async fn until_idle(gone: CancellationToken) {
         }
     };
     let _ = tokio::time::timeout(LAST_RELEASES, finished).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_forked_child_is_refused_and_does_not_hang() {
+        let mut thread = OwnThread::start().expect("a thread");
+        assert_eq!(thread.run(async { 7 }).await.expect("it runs"), 7);
+        thread.process += 1;
+        let refused = thread.run(async { 7 }).await.expect_err("another process");
+        assert_eq!(refused.kind(), ErrorKind::Unavailable);
+        #[cfg(feature = "blocking")]
+        thread.wait(async { 7 }).expect_err("another process");
+    }
 }
