@@ -20,6 +20,11 @@ use leasehold::backend::Backend;
 pub use self::peer::{LONG, Lease, Peer, SHORT, SOON};
 
 pub mod acquire;
+pub mod client;
+pub mod client_acquire;
+pub mod client_ending;
+pub mod client_kinds;
+pub mod client_lease;
 pub mod detach;
 pub mod force;
 pub mod inspect;
@@ -28,6 +33,7 @@ pub mod names;
 pub mod queue;
 pub mod release;
 pub mod renew;
+pub mod several;
 pub mod shared;
 
 pub mod peer;

@@ -92,6 +92,13 @@ register! {
         detaching_compares_as_a_renewal_does
         a_gone_holder_s_lock_passes_on
     }
+    several {
+        all_are_taken_or_none
+        taking_several_never_barges
+        a_writer_becomes_a_reader
+        b02_only_a_lease_in_force_becomes_a_reader
+        a_note_is_seen_until_the_lease_ends
+    }
     inspect {
         looking_changes_nothing
         an_unknown_name_is_free
@@ -121,5 +128,45 @@ register! {
         another_limit_conflicts
         b31_a_silent_holder_frees_its_permit
         a_reader_renews_its_own_lease
+    }
+    client_acquire {
+        a_lock_is_acquired_and_released
+        a_try_at_a_held_lock_is_none
+        a_waiter_whose_time_is_up_leaves_the_queue
+        a_release_wakes_the_next
+        many_tasks_exclude_each_other
+        waiters_are_served_in_order
+        b35_one_lock_value_is_as_many_owners_as_acquisitions
+        b03_what_is_out_of_range_is_refused
+        what_is_held_is_listed
+    }
+    client_lease {
+        b08_renewal_keeps_a_lock
+        b09_nothing_renews_after_the_release
+        b01_a_lease_that_is_not_renewed_is_lost
+        a_capped_lease_ends_at_its_cap
+        b03_an_extension_lengthens_and_never_shortens
+        b02_a_holder_put_out_by_force_stays_out
+        b07_validity_is_less_than_what_the_store_keeps
+        work_runs_under_a_lock
+    }
+    client_ending {
+        b25_a_cancelled_acquire_leaves_nothing
+        b25_a_cancelled_waiter_leaves_the_queue
+        b25_a_cancelled_release_goes_on
+        b26_a_dropped_guard_releases
+        b26_a_panic_releases
+        a_shutdown_releases_everything
+        a_lease_is_handed_over_as_text
+        b02_a_lease_that_ended_is_not_adopted
+        a_minimum_hold_outlasts_the_release
+    }
+    client_kinds {
+        readers_share_and_writers_do_not
+        b32_readers_do_not_starve_a_writer
+        permits_are_counted
+        a_writer_becomes_a_reader
+        b33_several_locks_are_all_or_none
+        b24_one_leads_at_a_time
     }
 }
