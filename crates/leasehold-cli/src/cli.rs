@@ -229,7 +229,7 @@ pub(crate) struct Status {
 #[derive(Args, Debug)]
 pub(crate) struct List {
     /// Only names that begin with this
-    #[arg(default_value = "", hide_default_value = true)]
+    #[arg(default_value = "", hide_default_value = true, value_name = "PREFIX")]
     pub(crate) prefix_of_names: String,
     #[command(flatten)]
     pub(crate) data: Data,

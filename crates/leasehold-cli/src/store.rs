@@ -45,6 +45,10 @@ impl Store {
         if let Some(path) = &global.password_file {
             url = with_password(&url, &read_password(path)?)?;
         }
+        if url == "memory:" {
+            let message = "memory: is a store within one process, and locks out nobody here";
+            return Err(Problem::usage(message).hint("use file:PATH or redis://HOST:PORT"));
+        }
         let prefix = match &global.prefix {
             Some(prefix) => Some(prefix.clone()),
             None => env::prefix()?,

@@ -5,10 +5,11 @@ use std::{ffi::OsString, io, os::unix::process::CommandExt, process, time::Durat
 use nix::{
     sys::{
         signal::Signal,
-        wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid},
+        wait::{WaitPidFlag, waitpid},
     },
     unistd::{Pid, getpid},
 };
+use rustix::process::{WaitId, WaitIdOptions, WaitIdStatus, waitid};
 use tokio::{signal::unix, time::timeout};
 
 use super::{
@@ -82,27 +83,28 @@ impl Command {
     pub(crate) fn exit(&mut self) -> Option<Exit> {
         if self.exit.is_none() {
             // Looks without reaping: the group's number stays taken.
-            let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-            self.exit = match waitid(Id::Pid(self.group.id()), look) {
-                Ok(WaitStatus::Exited(_, code)) => {
-                    Some(Exit::code(u8::try_from(code).unwrap_or(255)))
+            let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            self.exit = self.look(look).map(|status| {
+                match (status.exit_status(), status.terminating_signal()) {
+                    (Some(code), _) => Exit::code(u8::try_from(code).unwrap_or(u8::MAX)),
+                    (None, signal) => Exit::signal(signal.unwrap_or(0)),
                 }
-                Ok(WaitStatus::Signaled(_, signal, _)) => Some(Exit::signal(signal as i32)),
-                Ok(_) => None,
-                // Cannot happen to one's own child that is not reaped.
-                Err(_) => Some(Exit::ERROR),
-            };
+            });
         }
         self.exit
     }
 
     /// The signal that stopped it, if it was stopped since the last question.
     pub(crate) fn stop(&self) -> Option<Signal> {
-        let look = WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG;
-        match waitid(Id::Pid(self.group.id()), look) {
-            Ok(WaitStatus::Stopped(_, signal)) => Some(signal),
-            _ => None,
-        }
+        let number = self.look(WaitIdOptions::STOPPED)?.stopping_signal()?;
+        Signal::try_from(number).ok()
+    }
+
+    fn look(&self, what: WaitIdOptions) -> Option<WaitIdStatus> {
+        let leader = rustix::process::Pid::from_raw(self.group.id().as_raw())?;
+        waitid(WaitId::Pid(leader), what | WaitIdOptions::NOHANG)
+            .ok()
+            .flatten()
     }
 
     /// Waits until something may have happened to a child of this process.

@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use super::{
     command::{Command, reap_orphans},
     plan::Plan,
-    terminal::{Jobs, Terminal},
+    terminal::{Job, Jobs, Terminal},
     watch::{Duty, Watch},
 };
 use crate::{
@@ -131,7 +131,7 @@ enum Event {
     Signal(Signal),
     Lost(Loss),
     WatchEnded,
-    JobStop,
+    Job(Job),
     Look,
 }
 
@@ -165,7 +165,8 @@ impl Supervisor<'_> {
                 Event::Signal(signal) => self.pass_on(signal),
                 Event::Lost(loss) => self.on_loss(loss),
                 Event::WatchEnded => self.replace_watch(client).await,
-                Event::JobStop => {
+                Event::Job(Job::User(signal)) => self.pass_on(signal),
+                Event::Job(Job::Stop) => {
                     let _ = self.command.group().signal(Signal::SIGTSTP);
                     self.suspend(false).await;
                 }
@@ -196,7 +197,7 @@ impl Supervisor<'_> {
             signal = signals.next() => Event::Signal(signal),
             loss = lease.lost(), if lost.is_none() => Event::Lost(loss),
             () = watch_ended => Event::WatchEnded,
-            () = jobs.stop() => Event::JobStop,
+            job = jobs.next() => Event::Job(job),
             () = command.event() => Event::Look,
             () = clock.sleep_until(wake) => Event::Look,
         }

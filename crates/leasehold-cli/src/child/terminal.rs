@@ -100,11 +100,21 @@ impl Terminal {
     }
 }
 
-/// What a shell's job control sends.
+/// What a shell's job control sends, and the signals that mean what the command makes of them.
 #[derive(Debug)]
 pub(crate) struct Jobs {
     stop: Option<unix::Signal>,
     resume: unix::Signal,
+    user: [unix::Signal; 2],
+}
+
+/// What came.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Job {
+    /// This process is to stop.
+    Stop,
+    /// The command is to have this signal.
+    User(Signal),
 }
 
 impl Jobs {
@@ -118,20 +128,32 @@ impl Jobs {
         Ok(Self {
             stop: (!is_ignored(Signal::SIGTSTP)).then(stop).transpose()?,
             resume: unix::signal(SignalKind::from_raw(Signal::SIGCONT as i32))?,
+            user: [
+                unix::signal(SignalKind::user_defined1())?,
+                unix::signal(SignalKind::user_defined2())?,
+            ],
         })
     }
 
-    /// Waits until this process is asked to stop.
+    /// Waits until something comes.
     ///
     /// # Cancel safety
     ///
     /// Safe.
-    pub(crate) async fn stop(&mut self) {
-        match &mut self.stop {
-            Some(signal) => {
-                signal.recv().await;
+    pub(crate) async fn next(&mut self) -> Job {
+        let Self { stop, user, .. } = self;
+        let [first, second] = user;
+        let stop = async {
+            match stop {
+                Some(signal) => signal.recv().await,
+                None => std::future::pending().await,
             }
-            None => std::future::pending().await,
+        };
+        tokio::select! {
+            biased;
+            _ = stop => Job::Stop,
+            _ = first.recv() => Job::User(Signal::SIGUSR1),
+            _ = second.recv() => Job::User(Signal::SIGUSR2),
         }
     }
 

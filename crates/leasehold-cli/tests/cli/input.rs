@@ -101,6 +101,7 @@ fn stores() {
     for (url, message) in [
         ("", "is empty"),
         ("nonsense", "no scheme"),
+        ("memory:", "a store within one process"),
         (
             "mysql://h",
             "no store is known for URLs that begin with mysql:",

@@ -35,7 +35,7 @@ fn b28_the_exit_status_is_the_command_s() {
         let said = store.ask(["run", "j", "--", "sh", "-c", &format!("exit {code}")]);
         assert_eq!((said.code(), said.stderr.as_str()), (code, ""));
     }
-    for (signal, code) in [("KILL", 137), ("SEGV", 139), ("TERM", 143)] {
+    for (signal, code) in [("KILL", 137), ("SEGV", 139), ("TERM", 143), ("35", 163)] {
         let said = store.ask(["run", "j", "--", "sh", "-c", &format!("kill -{signal} $$")]);
         assert_eq!((said.code(), said.stderr.as_str()), (code, ""));
     }
@@ -348,4 +348,16 @@ fn help_is_there_at_once() {
         first = Some(begun.elapsed());
         first.unwrap() < Duration::from_millis(100)
     });
+}
+
+#[test]
+fn user_signals_are_the_command_s() {
+    let store = Store::new();
+    let script = format!("trap 'echo one' USR1; {}; echo over", store.script());
+    let running = store.start(["run", "j", "--", "sh", "-c", &script]);
+    store.wait_begun();
+    running.signal(nix::sys::signal::Signal::SIGUSR1);
+    wait_until("it was passed on", || running.stdout() == "one\n");
+    store.let_end();
+    assert_eq!(running.end().stdout, "one\nover\n");
 }
