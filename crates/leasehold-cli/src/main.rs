@@ -31,18 +31,10 @@ fn main() -> ExitCode {
     let rest = || arguments.iter().skip(2).cloned();
     let exit = match arguments.get(1) {
         Some(first) if first == child::guard::ARGUMENT => child::guard::run(rest()),
-        Some(first) if first == child::stub::ARGUMENT => become_command(rest()),
+        Some(first) if first == child::stub::ARGUMENT => child::stub::run(rest()),
         _ => run(&arguments),
     };
     ExitCode::from(exit.get())
-}
-
-fn become_command(arguments: impl Iterator<Item = OsString>) -> Exit {
-    let (exit, reason) = child::stub::run(arguments);
-    let talk = Talk::new(Level::Error, Format::Text, None);
-    talk.problem(&Problem::with_exit(exit, reason));
-    talk.flush();
-    exit
 }
 
 fn run(arguments: &[OsString]) -> Exit {
@@ -100,7 +92,7 @@ fn dispatch(cli: Cli, talk: &Talk) -> Result<Exit, Problem> {
         Command::Completions(args) => commands::completions::run(&args),
         Command::Man(args) => commands::man::run(&args),
         command => {
-            signals::shield_from_terminal();
+            signals::settle();
             output::events::listen(talk.clone());
             let runtime = tokio::runtime::Builder::new_multi_thread()
                 .worker_threads(2)

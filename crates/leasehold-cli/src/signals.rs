@@ -57,9 +57,11 @@ impl Signals {
     }
 }
 
-/// Keeps the terminal from stopping this process for writing to it, or for giving it away. Has to
-/// be called before there are other threads, which inherit it.
-pub(crate) fn shield_from_terminal() {
+/// Hears every signal, whatever was blocked by who started this program, but keeps the terminal
+/// from stopping it for writing to it or for giving it away. Has to be called before there are
+/// other threads, which inherit it.
+pub(crate) fn settle() {
+    let _ = SigSet::all().thread_unblock();
     let set: SigSet = [Signal::SIGTTOU].into_iter().collect();
     let _ = set.thread_block();
 }

@@ -93,6 +93,11 @@ pub(crate) async fn farewell(client: &Client, talk: &Talk) {
 
 async fn take(lock: &Lock, waiting: Waiting) -> Result<Option<Guard>, Error> {
     match waiting {
+        // No time at all is not even enough to ask.
+        Waiting {
+            wait: Some(Duration::ZERO),
+            ..
+        } => lock.try_acquire().await,
         Waiting { no_wait: true, .. } => lock.try_acquire().await,
         Waiting {
             wait: Some(limit), ..

@@ -16,7 +16,7 @@ use super::{
     group::{Group, processes},
     pid_of, program, stub,
 };
-use crate::exit::Exit;
+use crate::{exit::Exit, output::Format};
 
 /// A command in a process group of its own.
 #[derive(Debug)]
@@ -35,12 +35,14 @@ impl Command {
     pub(crate) async fn prepare(
         command: &[OsString],
         environment: &[(&str, OsString)],
+        format: Format,
     ) -> io::Result<Self> {
         let events = unix::signal(unix::SignalKind::child())?;
         let child = process::Command::new(program())
             .arg0("leasehold")
             .arg(stub::ARGUMENT)
             .arg(process::id().to_string())
+            .arg(format.word())
             .args(command)
             .envs(environment.iter().map(|(name, value)| (name, value)))
             .process_group(0)

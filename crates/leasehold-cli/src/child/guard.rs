@@ -43,11 +43,7 @@ pub(crate) fn order(plan: Plan) -> String {
 /// The arguments after the group's number.
 pub(crate) fn arguments(grace: Option<Duration>, format: Option<Format>) -> [String; 2] {
     let grace = grace.map_or_else(|| "spare".into(), |grace| grace.as_nanos().to_string());
-    let format = match format {
-        None => "silent",
-        Some(Format::Text) => "text",
-        Some(Format::Json) => "json",
-    };
+    let format = format.map_or("silent", Format::word);
     [grace, format.into()]
 }
 

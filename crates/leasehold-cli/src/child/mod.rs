@@ -15,7 +15,9 @@ pub(crate) mod plan;
 pub(crate) mod stub;
 
 mod command;
+mod ending;
 mod group;
+mod jobs;
 mod supervise;
 mod terminal;
 mod watch;

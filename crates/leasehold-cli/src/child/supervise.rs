@@ -1,18 +1,18 @@
 //! The wrapper at work: renewed or not, the command ends before its lease can pass on.
 
-use std::{ffi::OsString, time::Duration};
+use std::{ffi::OsString, io, time::Duration};
 
 use leasehold::{Client, Guard, Loss};
 use nix::sys::signal::Signal;
 
 use super::{
     command::{Command, reap_orphans},
-    plan::Plan,
+    group::Group,
+    stub,
     terminal::{Job, Jobs, Terminal},
     watch::{Duty, Watch},
 };
 use crate::{
-    duration::show,
     exit::{Exit, Problem},
     output::{Format, Level, Talk},
     signals::Signals,
@@ -37,8 +37,12 @@ pub(crate) struct Options {
     pub(crate) on_lost: OnLost,
     /// How long the lock may be held.
     pub(crate) max_hold: Option<Duration>,
-    /// How the guard process writes; `None` for not at all.
-    pub(crate) format: Option<Format>,
+    /// How lines on stderr look.
+    pub(crate) format: Format,
+    /// Whether the guard process keeps silent.
+    pub(crate) quiet: bool,
+    /// Whether another run is around this one.
+    pub(crate) nested: bool,
 }
 
 /// How it went.
@@ -63,24 +67,21 @@ pub(crate) async fn run(
     signals: &mut Signals,
     talk: &Talk,
 ) -> Result<Outcome, Problem> {
-    let cannot = |what: &str, error: std::io::Error| {
-        Problem::usage(format!("cannot start {what}: {error}"))
-            .hint("the system may be out of processes or memory; the command was not run")
-    };
-    let jobs = Jobs::install().map_err(|error| cannot("to watch the terminal", error))?;
-    let command = Command::prepare(command, environment)
+    let jobs = Jobs::install().map_err(|error| cannot("watch the terminal", &error))?;
+    let command = Command::prepare(command, environment, options.format)
         .await
-        .map_err(|error| cannot("a process for the command", error))?;
-    let duty = Duty {
-        group: command.group(),
-        grace: (options.on_lost == OnLost::Term).then_some(options.grace),
-        format: options.format,
-    };
-    let watch = match Watch::start(duty, client.session()).await {
+        .map_err(|error| match (error.kind(), command.first()) {
+            (io::ErrorKind::ArgumentListTooLong, Some(program)) => {
+                Problem::with_exit(Exit::NOT_EXECUTABLE, stub::refusal(program, &error))
+            }
+            _ => cannot("start a process for the command", &error),
+        })?;
+    let duty = options.duty(command.group());
+    let watch = match Watch::start(duty, client.session(), Duration::from_secs(5)).await {
         Ok(watch) => watch,
         Err(error) => {
             command.abandon();
-            return Err(cannot("the guard process", error));
+            return Err(cannot("start the guard process", &error));
         }
     };
     let mut supervisor = Supervisor {
@@ -106,25 +107,47 @@ pub(crate) async fn run(
     Ok(supervisor.finish().await)
 }
 
-struct Supervisor<'a> {
-    lease: &'a Guard,
-    options: Options,
-    command: Command,
-    duty: Duty,
-    watch: Option<Watch>,
-    terminal: Terminal,
-    jobs: Jobs,
-    signals: &'a mut Signals,
-    talk: &'a Talk,
-    began: Instant,
+fn cannot(what: &str, error: &io::Error) -> Problem {
+    Problem::usage(format!("cannot {what}: {error}"))
+        .hint("the system may be out of processes or memory; the command was not run")
+}
+
+impl Options {
+    /// What the guard process of `group` has to know.
+    fn duty(self, group: Group) -> Duty {
+        // A nested wrapper is killed by the run around it, whose deadline leaves no time.
+        let grace = if self.nested {
+            Duration::ZERO
+        } else {
+            self.grace
+        };
+        Duty {
+            group,
+            grace: (self.on_lost == OnLost::Term).then_some(grace),
+            format: (!self.quiet).then_some(self.format),
+        }
+    }
+}
+
+pub(super) struct Supervisor<'a> {
+    pub(super) lease: &'a Guard,
+    pub(super) options: Options,
+    pub(super) command: Command,
+    pub(super) duty: Duty,
+    pub(super) watch: Option<Watch>,
+    pub(super) terminal: Terminal,
+    pub(super) jobs: Jobs,
+    pub(super) signals: &'a mut Signals,
+    pub(super) talk: &'a Talk,
+    pub(super) began: Instant,
     /// When the command was asked to end on account of the lock.
-    ending: Option<Instant>,
+    pub(super) ending: Option<Instant>,
     /// When it was killed first.
-    killed: Option<Instant>,
-    lost: Option<Loss>,
-    interrupted: bool,
-    leader_gone: Option<Instant>,
-    said_waiting: bool,
+    pub(super) killed: Option<Instant>,
+    pub(super) lost: Option<Loss>,
+    pub(super) interrupted: bool,
+    pub(super) leader_gone: Option<Instant>,
+    pub(super) said_waiting: bool,
 }
 
 enum Event {
@@ -203,100 +226,6 @@ impl Supervisor<'_> {
         }
     }
 
-    /// What is to happen, as things are now.
-    fn plan(&self) -> Plan {
-        let spared = self.options.on_lost == OnLost::Warn;
-        let plan = if spared {
-            Plan::NEVER
-        } else {
-            Plan::before(self.lease.deadline(), self.options.grace)
-        };
-        match self.ending {
-            Some(asked) => plan.ending(asked, self.options.grace),
-            None => plan,
-        }
-    }
-
-    fn act(&mut self) {
-        let (now, plan) = (CLOCK.now(), self.plan());
-        if self.ending.is_none() {
-            if now >= plan.term {
-                let left = show(self.lease.deadline() - now);
-                self.end(format!(
-                    "the lock lasts {left} more and is not renewed: ending the command"
-                ));
-            } else if self.max_hold().is_some_and(|limit| now >= limit) {
-                self.end("--max-hold is over: ending the command".into());
-            }
-        }
-        let plan = self.plan();
-        if now >= plan.kill {
-            self.kill("the command did not end in time: killing it");
-        }
-        if let Some(watch) = &mut self.watch {
-            watch.tell(plan);
-        }
-    }
-
-    fn max_hold(&self) -> Option<Instant> {
-        self.options.max_hold.map(|span| self.began.after(span))
-    }
-
-    /// Asks the command to end, on account of the lock.
-    fn end(&mut self, why: String) {
-        self.ending = Some(CLOCK.now());
-        self.talk.say(Level::Warning, why);
-        self.report(self.command.group().ask_to_end());
-    }
-
-    fn kill(&mut self, why: &str) {
-        if self.killed.is_none() {
-            self.killed = Some(CLOCK.now());
-            self.talk.say(Level::Warning, why);
-        }
-        // Again and again: it may have been forking.
-        self.report(self.command.group().signal(Signal::SIGKILL));
-    }
-
-    fn report(&self, signalled: std::io::Result<()>) {
-        if let Err(error) = signalled {
-            self.talk.say(
-                Level::Warning,
-                format!("cannot signal the command: {error}"),
-            );
-        }
-    }
-
-    fn on_loss(&mut self, loss: Loss) {
-        self.lost = Some(loss);
-        match self.options.on_lost {
-            OnLost::Warn => {
-                self.talk.say(
-                    Level::Warning,
-                    "the command goes on without the lock (--on-lost warn)",
-                );
-            }
-            OnLost::Term if self.ending.is_none() && self.command.group().alive() > 0 => {
-                self.end("ending the command".into());
-            }
-            OnLost::Term => {}
-        }
-    }
-
-    fn pass_on(&mut self, signal: Signal) {
-        if signal == Signal::SIGINT && std::mem::replace(&mut self.interrupted, true) {
-            self.kill("interrupted a second time: killing the command");
-            return;
-        }
-        self.talk
-            .say(Level::Info, format!("{signal} passed on to the command"));
-        self.report(self.command.group().signal(signal));
-        if matches!(signal, Signal::SIGTERM | Signal::SIGHUP) {
-            // What is stopped would not hear of it.
-            self.report(self.command.group().signal(Signal::SIGCONT));
-        }
-    }
-
     async fn look_at_command(&mut self) {
         let kept = [
             Some(self.command.group().id()),
@@ -309,44 +238,6 @@ impl Supervisor<'_> {
         if self.command.exit().is_some() && self.leader_gone.is_none() {
             self.leader_gone = Some(CLOCK.now());
         }
-    }
-
-    /// The command was stopped. If it was for using the terminal, it gets it.
-    async fn on_stop(&mut self, signal: Signal) {
-        let group = self.command.group();
-        match signal {
-            Signal::SIGTTIN | Signal::SIGTTOU => {
-                if self.terminal.give(group) {
-                    self.report(group.signal(Signal::SIGCONT));
-                } else {
-                    self.suspend(true).await;
-                }
-            }
-            Signal::SIGTSTP if self.terminal.is_given() => self.suspend(true).await,
-            _ => self
-                .talk
-                .say(Level::Info, format!("the command was stopped by {signal}")),
-        }
-    }
-
-    /// Stops as a job, and goes on with the command when the shell says so.
-    async fn suspend(&mut self, wants_terminal: bool) {
-        let group = self.command.group();
-        let left = show(self.lease.remaining());
-        self.terminal.take_back(group, false);
-        self.talk.say(
-            Level::Warning,
-            format!(
-                "suspended and not renewing: the command is ended unless it goes on within {left}"
-            ),
-        );
-        self.talk.flush();
-        self.terminal.suspend();
-        self.jobs.resumed().await;
-        if wants_terminal {
-            self.terminal.give(group);
-        }
-        self.report(group.signal(Signal::SIGCONT));
     }
 
     /// Whether there is nothing left to wait for.
@@ -376,19 +267,6 @@ impl Supervisor<'_> {
         self.is_beyond_reach()
     }
 
-    /// Whether killing does not help: the process hangs in the kernel, or is another user's.
-    fn is_beyond_reach(&self) -> bool {
-        let patience = Duration::from_secs(10);
-        let hopeless = self.killed.is_some_and(|at| CLOCK.now() - at > patience);
-        if hopeless {
-            self.talk.say(
-                Level::Warning,
-                "the command cannot be killed and may still be running",
-            );
-        }
-        hopeless
-    }
-
     /// When to look again though nothing was heard.
     fn wake(&self) -> Instant {
         let now = CLOCK.now();
@@ -414,7 +292,8 @@ impl Supervisor<'_> {
         self.watch = None;
         self.talk
             .say(Level::Warning, "the guard process ended: starting another");
-        match Watch::start(self.duty, client.session()).await {
+        let limit = Duration::from_millis(500);
+        match Watch::start(self.duty, client.session(), limit).await {
             Ok(watch) => self.watch = Some(watch),
             Err(error) => {
                 self.talk.say(

@@ -9,7 +9,10 @@ use std::{
 
 use nix::{
     fcntl::{FcntlArg, FdFlag, fcntl},
-    sys::wait::{WaitPidFlag, waitpid},
+    sys::{
+        signal::{Signal, kill},
+        wait::{WaitPidFlag, WaitStatus, waitpid},
+    },
     unistd::Pid,
 };
 use tokio::{io::AsyncReadExt, net::unix::pipe, time::timeout};
@@ -38,13 +41,17 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Starts one and waits until it is ready. It keeps `session` open as long as the group is
+    /// Starts one and waits until it is ready, for `limit` at most. It keeps `session` open as long as the group is
     /// alive.
     ///
     /// # Errors
     ///
     /// It cannot be started.
-    pub(crate) async fn start(duty: Duty, session: Option<OwnedFd>) -> io::Result<Self> {
+    pub(crate) async fn start(
+        duty: Duty,
+        session: Option<OwnedFd>,
+        limit: Duration,
+    ) -> io::Result<Self> {
         let mut command = Command::new(program());
         command
             .arg0("leasehold")
@@ -67,8 +74,12 @@ impl Watch {
             signs: pipe::Receiver::from_owned_fd(signs.into())?,
             told: None,
         };
-        match timeout(Duration::from_secs(5), watch.signs.read_u8()).await {
-            Ok(Ok(_)) => Ok(watch),
+        let ready = async {
+            watch.signs.read_u8().await?;
+            watch.orders.writable().await
+        };
+        match timeout(limit, ready).await {
+            Ok(Ok(())) => Ok(watch),
             Ok(Err(_)) | Err(_) => Err(io::Error::other("the guard process does not come up")),
         }
     }
@@ -80,9 +91,12 @@ impl Watch {
 
     /// Tells it the plan, unless it knows.
     pub(crate) fn tell(&mut self, plan: Plan) {
-        if self.told != Some(plan) {
-            // A pipe that is full has a guard behind it that was stopped: it will read the rest.
-            let _ = self.orders.try_write(guard::order(plan).as_bytes());
+        if self.told == Some(plan) {
+            return;
+        }
+        // So short a line is written whole or not at all. Not at all, if the guard is stopped and
+        // the pipe full: then it is tried again at the next look.
+        if self.orders.try_write(guard::order(plan).as_bytes()).is_ok() {
             self.told = Some(plan);
         }
     }
@@ -100,9 +114,7 @@ impl Watch {
         }
         // Reaps it; the pipe closes a moment before the process has ended.
         for _ in 0..100 {
-            if waitpid(self.pid, Some(WaitPidFlag::WNOHANG))
-                != Ok(nix::sys::wait::WaitStatus::StillAlive)
-            {
+            if waitpid(self.pid, Some(WaitPidFlag::WNOHANG)) != Ok(WaitStatus::StillAlive) {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -112,7 +124,13 @@ impl Watch {
     /// Dismisses it: the group is gone.
     pub(crate) async fn dismiss(mut self) {
         let _ = self.orders.try_write(guard::DONE.as_bytes());
-        // It ends at once, and if it does not, it ends with the group or with this process.
-        let _ = timeout(Duration::from_millis(500), self.ended()).await;
+        if timeout(Duration::from_millis(500), self.ended())
+            .await
+            .is_err()
+        {
+            // Stopped, perhaps. There is nothing left to guard.
+            let _ = kill(self.pid, Signal::SIGKILL);
+            self.ended().await;
+        }
     }
 }

@@ -47,7 +47,9 @@ pub(crate) async fn run(args: &Run, global: &Global, talk: &Talk) -> Result<Exit
         grace: plan::grace(args.grace, lease.ttl().get()).unwrap_or(grace),
         on_lost: args.on_lost,
         max_hold: args.max_hold,
-        format: (!global.quiet).then_some(global.log_format),
+        format: global.log_format,
+        quiet: global.quiet,
+        nested: !env::held().is_empty(),
     };
     let environment = env::for_command(&lease);
     let held = (&client, &lease);

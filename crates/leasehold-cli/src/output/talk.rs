@@ -57,6 +57,16 @@ pub(crate) enum Format {
     Json,
 }
 
+impl Format {
+    /// How it is called among this program's own processes.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Json => "json",
+        }
+    }
+}
+
 /// The way to stderr.
 ///
 /// A thread of its own writes, so that a terminal that was stopped with Ctrl-S, or a pipe that

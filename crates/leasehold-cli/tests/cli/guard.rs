@@ -125,6 +125,23 @@ fn a_guard_process_does_not_heed_what_is_meant_for_a_whole_service() {
 }
 
 #[test]
+fn b27_what_a_nested_run_started_is_gone_with_the_lock_around_it() {
+    let store = Store::new();
+    let marker = Marker::new();
+    let script = marker.script("trap '' TERM");
+    let inner = env!("CARGO_BIN_EXE_leasehold");
+    let mut args = vec!["run", "j", "--ttl", "3s", "--", inner];
+    args.extend(["run", "k", "--ttl", "10m", "--", "sh", "-c", &script]);
+    let running = store.start(args);
+    marker.wait_alive(2);
+    running.signal(Signal::SIGSTOP);
+    never_free_while_alive(&store, &marker);
+    wait_until("the inner lock is free", || !store.is_held("k"));
+    running.signal(Signal::SIGCONT);
+    assert_eq!(running.end().code(), 123);
+}
+
+#[test]
 fn on_lost_warn_lets_the_command_live_and_keeps_the_lock_meanwhile() {
     let store = Store::new();
     let marker = Marker::new();

@@ -82,6 +82,16 @@ fn who_waits_is_told_for_whom_after_a_second() {
             .starts_with("error: lock \"j\" is held by process "),
         "{quiet:?}"
     );
+    assert_eq!(
+        store.ask(["run", "j", "--wait", "0s", "--", "true"]).code(),
+        124
+    );
+    assert_eq!(
+        store
+            .ask(["run", "free", "--wait", "0s", "--", "true"])
+            .code(),
+        0
+    );
     let own = store.ask(["run", "j", "--no-wait", "-E", "75", "--", "true"]);
     assert_eq!(own.code(), 75);
     assert!(own.stderr.starts_with("error: "), "{own:?}");
