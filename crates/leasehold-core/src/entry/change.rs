@@ -52,7 +52,8 @@ impl Entry {
         }
         let mut sessions = self.members.iter().map(|member| member.session.is_some());
         let hangs = sessions.any(|it| it) || ahead.is_some_and(|first| first.session.is_some());
-        if hangs || end == End::Reserved {
+        let told = turn.crowd.tells_deaths() && self.place_of(caller).is_some();
+        if hangs && !told || end == End::Reserved {
             wait = wait.min(RECHECK);
         }
         wait

@@ -41,6 +41,11 @@ pub trait Crowd: core::fmt::Debug {
     /// Whether a push to this waiter would find a receiver. One that cannot hear is not handed the
     /// lock: it is reserved for it instead, as long as it asks again within its patience.
     fn can_hear(&mut self, waiter: &Waiter) -> bool;
+    /// Whether the store tells a waiter to ask again when a session it waits behind is over. Where
+    /// it does not, waiters ask by themselves, ten times a second.
+    fn tells_deaths(&self) -> bool {
+        false
+    }
 }
 
 /// Something to tell the client of `owner` once the operation is committed.

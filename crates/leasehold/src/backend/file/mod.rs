@@ -26,6 +26,7 @@ mod schema;
 mod session;
 mod start;
 mod table;
+mod watch;
 mod wire;
 mod worker;
 
@@ -95,14 +96,13 @@ impl File {
                 Err(gate::closed(&place.gate, config.connect_limit))
             }
         }?;
-        let reader = Reader::new(opened.reader, opened.database, &place, &config);
         Ok(Self {
             parts: Some(Parts {
                 place,
                 calls,
                 session: opened.session,
                 post: opened.post,
-                reader: Arc::new(reader),
+                reader: opened.reader,
             }),
             config,
             process: process::id(),
@@ -257,9 +257,19 @@ impl Backend for File {
 
     async fn acquire(&self, request: &Request) -> Result<Attempt, Failure> {
         let (key, request) = (self.key(&request.name), request.clone());
+        let post = Arc::clone(&self.parts()?.post);
         self.call(1, Dropped::GivesUp, move |batch| {
             let session = Some(batch.own_session()?);
-            batch.change(&key, |entry, turn| entry.acquire(&request, session, turn))
+            let answer =
+                batch.change(&key, |entry, turn| entry.acquire(&request, session, turn))?;
+            // Here, so that it comes before any news of a grant.
+            match (&answer, request.wait) {
+                (Attempt::Queued(queued), Some(wait)) => {
+                    post.watch(&request.owner, &key, queued.ticket, wait.patience);
+                }
+                _ => post.unwatch(&request.owner),
+            }
+            Ok(answer)
         })
         .await
     }
@@ -279,7 +289,9 @@ impl Backend for File {
         min_hold: Option<Duration>,
     ) -> Result<Released, Failure> {
         let (key, owner) = (self.key(name), owner.clone());
+        let post = Arc::clone(&self.parts()?.post);
         self.call(1, Dropped::GoesOn, move |batch| {
+            post.unwatch(&owner);
             batch.change(&key, |entry, turn| entry.release(&owner, min_hold, turn))
         })
         .await

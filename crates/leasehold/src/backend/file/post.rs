@@ -12,16 +12,21 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
+    time::Duration,
 };
 
 use tokio::sync::mpsc;
 
 use super::{
     super::{ClientId, EVENT_BUFFER, Event, Events, Failure, Owner},
+    config::Config,
     failure,
+    read::Reader,
     session::socket_path,
+    watch::{self, Watch},
     wire::{self, Letter},
 };
+use crate::clock::Clock;
 
 /// The longest path that fits into a socket's address on every system, its final NUL included.
 const LONGEST_ADDRESS: usize = 104;
@@ -39,6 +44,8 @@ pub(super) struct Post {
     /// Bound to nothing, and never blocks.
     mouth: UnixDatagram,
     closed: AtomicBool,
+    watch: Watch,
+    clock: Clock,
     clients: Mutex<HashMap<ClientId, mpsc::Sender<Event>>>,
 }
 
@@ -47,7 +54,8 @@ impl Post {
     pub(super) fn open(
         directory: &Path,
         session: &Arc<str>,
-        prefix: &str,
+        config: &Config,
+        reader: Arc<Reader>,
     ) -> Result<Arc<Self>, Failure> {
         let path = socket_path(directory, session);
         let explain = |error| failure::io("listen on", &path, error);
@@ -57,12 +65,14 @@ impl Post {
         mouth.set_nonblocking(true).map_err(explain)?;
         let post = Arc::new(Self {
             session: Arc::clone(session),
-            prefix: prefix.into(),
+            prefix: config.prefix.clone(),
             directory: directory.into(),
             handle,
             ear,
             mouth,
             closed: AtomicBool::new(false),
+            watch: Watch::new(reader),
+            clock: config.clock.clone(),
             clients: Mutex::default(),
         });
         let listener = Arc::clone(&post);
@@ -95,6 +105,20 @@ impl Post {
         }
     }
 
+    /// Looks after a waiter of this process until it is granted or [`Post::unwatch`]ed.
+    pub(super) fn watch(&self, owner: &Owner, key: &str, ticket: u64, patience: Duration) {
+        let until = self.clock.now().after(patience);
+        if self.watch.add(owner, key, ticket, until) {
+            // Wakes the listening thread, which does not look while nobody waits.
+            let to = address(&self.handle, &self.directory, &self.session);
+            let _ = self.mouth.send_to(b"wake", to);
+        }
+    }
+
+    pub(super) fn unwatch(&self, owner: &Owner) {
+        self.watch.remove(owner);
+    }
+
     /// Tells every client that its leases are over.
     pub(super) fn session_lost(&self) {
         let clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
@@ -111,11 +135,28 @@ impl Post {
 
     fn listen(&self) {
         let mut buffer = [0; wire::BUFFER];
+        let mut looked = self.clock.now();
         while !self.closed.load(Ordering::SeqCst) {
-            match self.ear.recv(&mut buffer) {
+            let idle = self.watch.is_idle();
+            let _ = self.ear.set_read_timeout((!idle).then_some(watch::PERIOD));
+            let heard = self.ear.recv(&mut buffer);
+            let is_late = heard.as_ref().is_err_and(|error| {
+                matches!(
+                    error.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+                )
+            });
+            match heard {
                 Ok(length) => self.deliver(wire::read(&buffer[..length], &self.prefix)),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_late || error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return,
+            }
+            let now = self.clock.now();
+            if is_late || !idle && now - looked >= watch::PERIOD {
+                looked = now;
+                for owner in self.watch.look(now) {
+                    self.deliver(Some(Event::Again { owner }));
+                }
             }
         }
     }
@@ -125,6 +166,9 @@ impl Post {
         let Some(client) = about(&event).map(Owner::client) else {
             return;
         };
+        if let Event::Granted { owner, .. } = &event {
+            self.watch.remove(owner);
+        }
         let clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = clients.get(&client) {
             let _ = sender.try_send(event);

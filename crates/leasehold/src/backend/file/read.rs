@@ -2,10 +2,11 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use leasehold_core::entry::Crowd;
 use rusqlite::Connection;
 
 use super::{
-    super::{Failure, Page, Status},
+    super::{Failure, Owner, Page, Status},
     config::Config,
     failure,
     place::Place,
@@ -25,6 +26,13 @@ pub(super) struct Reader {
     opened: Option<Identity>,
     prefix: String,
     clock: Clock,
+}
+
+/// What one look at an entry shows.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) holders: Vec<Owner>,
+    pub(super) someone_is_gone: bool,
 }
 
 impl Reader {
@@ -87,6 +95,22 @@ impl Reader {
             }
         }
         Ok(Page::new(entries, next))
+    }
+
+    /// Who holds `key`, and whether one of them, all, or the first who waits is gone.
+    pub(super) fn look(&self, key: &str) -> Result<Seen, Failure> {
+        self.place.check_database(self.opened)?;
+        let connection = self.lock();
+        let (owners, bound) =
+            table::bonds(&connection, key).map_err(|error| self.explain(error))?;
+        let mut sessions = Sessions::new(&self.place.sessions);
+        Ok(Seen {
+            holders: owners
+                .iter()
+                .filter_map(|it| Owner::parse(it).ok())
+                .collect(),
+            someone_is_gone: owners.is_empty() || bound.iter().any(|it| sessions.is_gone(it)),
+        })
     }
 
     fn status(

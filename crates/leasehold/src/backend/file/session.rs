@@ -114,6 +114,10 @@ impl<'a> Sessions<'a> {
 }
 
 impl Crowd for Sessions<'_> {
+    fn tells_deaths(&self) -> bool {
+        true
+    }
+
     fn is_gone(&mut self, session: &str) -> bool {
         if let Some(known) = self.known.get(session) {
             return *known;

@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, fs, sync::Arc};
 
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::TransactionBehavior;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
@@ -15,8 +15,9 @@ use super::{
     gate::Gate,
     place::Place,
     post::Post,
+    read::Reader,
     schema,
-    session::{self, Identity, Session, Sessions, identity},
+    session::{self, Session, Sessions, identity},
     worker::Worker,
 };
 
@@ -25,9 +26,7 @@ use super::{
 pub(super) struct Opened {
     pub(super) session: Session,
     pub(super) post: Arc<Post>,
-    pub(super) reader: Connection,
-    /// The database as it was opened.
-    pub(super) database: Option<Identity>,
+    pub(super) reader: Arc<Reader>,
 }
 
 /// The life of the writing thread: opens the store, says so, and serves `calls`.
@@ -64,9 +63,11 @@ fn open(
         return Ok(None);
     }
     let mut connection = schema::open(&place, &boot, &config.clock)?;
+    let database = fs::metadata(&place.database).ok().map(identity);
     let reader = schema::open_reader(&place.database)?;
+    let reader = Arc::new(Reader::new(reader, database, &place, config));
     let session = Session::begin(&place.sessions, &config.random)?;
-    let post = Post::open(&place.sessions, session.id(), &config.prefix)?;
+    let post = Post::open(&place.sessions, session.id(), config, Arc::clone(&reader))?;
     session::sweep(&place.sessions);
     let path = &place.database;
     let transaction = connection
@@ -80,7 +81,6 @@ fn open(
             batch.commit()
         })
         .inspect_err(|_| post.close())?;
-    let database = fs::metadata(path).ok().map(identity);
     drop(pass);
     post.send(letters);
     let worker = Worker {
@@ -98,7 +98,6 @@ fn open(
         session,
         post,
         reader,
-        database,
     };
     Ok(Some((handle, worker)))
 }

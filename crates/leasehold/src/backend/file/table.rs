@@ -106,6 +106,24 @@ pub(super) fn names(
     rows.collect()
 }
 
+/// The owners that hold `name`, and the sessions that it hangs on: theirs, and that of the first
+/// who waits.
+pub(super) fn bonds(connection: &Connection, name: &str) -> Result<(Vec<String>, Vec<String>)> {
+    let mut bonds = connection.prepare_cached(
+        "SELECT owner, session FROM holders WHERE name = ?1
+         UNION ALL
+         SELECT NULL, session FROM
+             (SELECT session FROM waiters WHERE name = ?1 ORDER BY ticket, owner LIMIT 1)",
+    )?;
+    let mut rows = bonds.query([name])?;
+    let (mut owners, mut sessions) = (Vec::new(), Vec::new());
+    while let Some(row) = rows.next()? {
+        owners.extend(row.get::<_, Option<String>>(0)?);
+        sessions.extend(row.get::<_, Option<String>>(1)?);
+    }
+    Ok((owners, sessions))
+}
+
 /// Calls `see` with the name, the session and the end of every row until it answers `false`.
 pub(super) fn each_row(
     connection: &Connection,

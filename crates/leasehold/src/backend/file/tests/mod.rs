@@ -105,14 +105,15 @@ impl Peer {
     }
 
     /// Asks again and again, as a driver does, until it is granted.
-    async fn ask_until_granted(&self, request: &Request) -> Grant {
+    async fn ask_until_granted(&mut self, request: &Request) -> Grant {
         let asking = async {
             loop {
-                match self.file.acquire(request).await.unwrap() {
+                let change_in = match self.file.acquire(request).await.unwrap() {
                     Attempt::Granted(grant) => return grant,
-                    Attempt::Queued(queued) => tokio::time::sleep(queued.change_in).await,
+                    Attempt::Queued(queued) => queued.change_in,
                     other => panic!("{other:?}"),
-                }
+                };
+                let _ = timeout(change_in, self.events.recv()).await;
             }
         };
         timeout(LONG, asking).await.unwrap()

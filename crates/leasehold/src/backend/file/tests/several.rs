@@ -1,5 +1,7 @@
 //! Several processes at one file, as far as several open stores in one process are that.
 
+use std::fs;
+
 use super::*;
 
 #[tokio::test]
@@ -39,12 +41,35 @@ async fn a_release_hands_the_lock_to_the_first_waiter_of_another_process() {
 #[tokio::test]
 async fn what_a_dead_process_held_is_free_at_once() {
     let home = Home::new();
-    let (a, b) = (home.open().await, home.open().await);
+    let (a, mut b, mut c) = (home.open().await, home.open().await, home.open().await);
     let _held = a.take("x").await;
     let (waiting, queued) = b.queue("x").await;
-    assert!(queued.change_in <= Duration::from_millis(250), "{queued:?}");
+    let (behind, _) = c.queue("x").await;
+    // No need to ask again and again: it is told.
+    assert!(queued.change_in > LONG, "{queued:?}");
     drop(a);
     assert!(b.status("x").await.is_free());
+    let owner = waiting.owner.clone();
+    assert_eq!(b.event().await, Event::Again { owner });
+    b.ask_until_granted(&waiting).await;
+    drop(b);
+    c.ask_until_granted(&behind).await;
+}
+
+#[tokio::test]
+async fn a_waiter_that_missed_the_news_of_its_grant_is_told_to_ask() {
+    let home = Home::new();
+    let (a, mut b) = (home.open().await, home.open().await);
+    let (held, _) = a.take("x").await;
+    let (waiting, _) = b.queue("x").await;
+    let sockets = fs::read_dir(home.0.path().join("locks.db.d")).unwrap();
+    for file in sockets.map(|file| file.unwrap().path()) {
+        if file.extension().is_some_and(|it| it == "sock") {
+            fs::rename(&file, file.with_extension("gone")).unwrap();
+        }
+    }
+    // Reserved for who cannot be told; it is told by its own process that something is to be had.
+    a.release(&held).await;
     b.ask_until_granted(&waiting).await;
 }
 
