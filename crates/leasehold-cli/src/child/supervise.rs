@@ -165,6 +165,8 @@ impl Supervisor<'_> {
         if let Some(watch) = &mut self.watch {
             watch.tell(plan);
         }
+        self.terminal
+            .give_if_it_cannot_be_asked_for(self.command.group());
         let held = self.lease.check().map_err(Problem::from);
         let begun = held.and_then(|()| {
             let gone = |error| Problem::usage(format!("cannot start the command: {error}"));

@@ -71,6 +71,14 @@ impl Terminal {
         ours && self.given
     }
 
+    /// Gives it to `group` at once where the kernel would not stop who reads from it: where this
+    /// program was started with TTIN ignored, and so is the command, reading would fail.
+    pub(crate) fn give_if_it_cannot_be_asked_for(&mut self, group: Group) {
+        if is_ignored(Signal::SIGTTIN) {
+            self.give(group);
+        }
+    }
+
     /// Takes it back from `group`, if that still has it. `restore` the modes it had, when the
     /// command had no chance to.
     pub(crate) fn take_back(&mut self, group: Group, restore: bool) {

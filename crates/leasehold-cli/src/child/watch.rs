@@ -41,8 +41,8 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Starts one and waits until it is ready, for `limit` at most. It keeps `session` open as long as the group is
-    /// alive.
+    /// Starts one and waits until it is ready, for `limit` at most. It keeps `session` open as
+    /// long as the group is alive.
     ///
     /// # Errors
     ///
