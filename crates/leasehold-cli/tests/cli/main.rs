@@ -4,6 +4,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::disallowed_methods,
+    clippy::print_stderr,
     missing_docs
 )]
 
@@ -17,3 +18,4 @@ mod queue;
 mod run;
 mod show;
 mod signals;
+mod terminal;
