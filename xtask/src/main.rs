@@ -5,6 +5,7 @@
 //! | `test [--deep]` | servers, build, `tidy`, every test; with `--deep` longer runs of them |
 //! | `ci` | formatting, clippy, documentation with warnings denied, `test` |
 //! | `tidy [--fix]` | refuses what breaks a rule that a machine can check |
+//! | `model [--deep]` | checks the quorum exhaustively: minutes, or hours with `--deep` |
 //! | `servers [install\|list]` | fetches, or lists, the servers that tests start |
 //! | `gen [--check]` | rewrites, or checks, what documents say about the code |
 //!
@@ -21,6 +22,7 @@ use std::process::ExitCode;
 
 mod ci;
 mod generate;
+mod model;
 mod servers;
 mod test;
 mod tidy;
@@ -36,6 +38,8 @@ fn main() -> ExitCode {
         ["ci"] => ci::run(),
         ["tidy"] => tidy::run(false),
         ["tidy", "--fix"] => tidy::run(true),
+        ["model"] => model::run(false),
+        ["model", "--deep"] => model::run(true),
         ["servers"] | ["servers", "install"] => servers::install(),
         ["servers", "list"] => servers::list(),
         ["gen"] => generate::run(false),
@@ -58,5 +62,6 @@ const USAGE: &str = "\
 usage: cargo xtask test [--deep]
        cargo xtask ci
        cargo xtask tidy [--fix]
+       cargo xtask model [--deep]
        cargo xtask servers [install|list]
        cargo xtask gen [--check]";

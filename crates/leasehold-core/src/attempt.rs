@@ -178,7 +178,7 @@ impl Renewal {
 }
 
 /// The answer to one [`Renewal`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(clippy::exhaustive_enums)] // a driver that ignores an answer would be wrong
 pub enum Renewed {
     /// The lease has at least this TTL left, counted from the moment the renewal was sent.

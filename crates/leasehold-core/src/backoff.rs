@@ -47,7 +47,7 @@ pub fn jittered(span: Duration, dice: u64) -> Duration {
 }
 
 /// A random share of `span`.
-fn scaled(span: Duration, dice: u64) -> Duration {
+pub(crate) fn scaled(span: Duration, dice: u64) -> Duration {
     const STEPS: u64 = 1 << 16;
     let step = u32::try_from(dice % STEPS).unwrap_or(0);
     span / (1 << 16) * step

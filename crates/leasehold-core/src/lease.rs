@@ -63,7 +63,7 @@ impl fmt::Display for Loss {
 }
 
 /// Where a lease stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum State {
     /// The holder may claim the lock.
@@ -99,7 +99,7 @@ pub enum Outcome {
 }
 
 /// One lease, by the holder's clock.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Lease {
     ttl: Ttl,
     /// The longest TTL that was asked for or given.

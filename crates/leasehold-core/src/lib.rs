@@ -6,7 +6,8 @@
 //!
 //! Reading order: the values first ([`Name`], [`Owner`], [`Mode`], [`Ttl`], [`Instant`],
 //! [`FencingToken`]), then how long a lease may be trusted ([`validity`]), then the two sides of a
-//! lock: the client's ([`acquisition`], [`lease`]) and the store's ([`entry`]).
+//! lock: the client's ([`acquisition`], [`lease`]) and the store's ([`entry`]); and the client's on
+//! several independent nodes ([`quorum`]).
 
 #![no_std]
 
@@ -18,6 +19,7 @@ pub mod acquisition;
 pub mod backoff;
 pub mod entry;
 pub mod lease;
+pub mod quorum;
 pub mod validity;
 
 mod attempt;

@@ -14,7 +14,7 @@ use crate::{Instant, Ttl};
 const MARGIN: Duration = Duration::from_millis(2);
 
 /// How far the clocks of a holder and a store may part over one TTL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Drift {
     rate_per_mille: u32,
     forward_step: Duration,
@@ -51,6 +51,12 @@ impl Drift {
     pub const fn with_forward_step(mut self, step: Duration) -> Self {
         self.forward_step = step;
         self
+    }
+
+    /// What the rates make of `span` at most.
+    #[must_use]
+    pub fn share(self, span: Duration) -> Duration {
+        span * self.rate_per_mille.min(500) / 1000
     }
 }
 
