@@ -252,7 +252,7 @@ impl Timed {
         match Arc::make_mut(ballot).voted(now, at, vote) {
             Move::Wait | Move::Raise(..) => {}
             Move::Hold(_) => {
-                let lease = Lease::granted(sent, self.lease(), self.drift, Renew::Never, 0);
+                let lease = Lease::granted(sent, now, self.lease(), self.drift, Renew::Never, 0);
                 state.clients[client] = Client::Holding {
                     lease,
                     round: None,

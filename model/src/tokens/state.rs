@@ -100,7 +100,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// The token of one that has or had the lock.
+    /// The fencing token of one that has or had the lock.
     #[must_use]
     pub const fn token(&self) -> Option<FencingToken> {
         match self {
