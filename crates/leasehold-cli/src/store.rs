@@ -2,7 +2,7 @@
 
 use std::{fs::File, io::Read, ops::Range, path::Path};
 
-use leasehold::{Client, ClientBuilder, backend::file};
+use leasehold::{Client, ClientBuilder, ErrorKind, backend::file};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::{
@@ -89,7 +89,22 @@ impl Store {
     /// Safe.
     pub(crate) async fn connect(self) -> Result<Client, Problem> {
         let Self { url, builder, .. } = self;
-        builder.connect(&url).await.map_err(Problem::from)
+        builder.connect(&url).await.map_err(|error| {
+            let about_url = error.kind() == ErrorKind::Invalid || url.starts_with("file:");
+            let mut problem = Problem::from(error);
+            if !about_url {
+                problem.message = format!("{}: {}", escape(&redacted(&url)), problem.message);
+            }
+            problem
+        })
+    }
+}
+
+/// `url` without its password.
+fn redacted(url: &str) -> String {
+    match secret(url) {
+        Some(range) => format!("{}***{}", &url[..range.start], &url[range.end..]),
+        None => url.into(),
     }
 }
 
@@ -154,6 +169,12 @@ mod tests {
         ] {
             assert_eq!(secret(url).map(|range| &url[range]), password, "{url}");
         }
+    }
+
+    #[test]
+    fn urls_are_shown_without_their_passwords() {
+        assert_eq!(redacted("redis://u:p@h:1/2"), "redis://u:***@h:1/2");
+        assert_eq!(redacted("redis://u@h"), "redis://u@h");
     }
 
     #[test]

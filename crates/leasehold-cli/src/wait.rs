@@ -66,8 +66,8 @@ pub(crate) async fn acquire(
     match ended {
         Ended::Done(taken) => match taken {
             Ok(Some(guard)) => Ok(guard),
-            Ok(None) => Err(refusal(client, lock, None).await),
-            Err(error) => Err(refusal(client, lock, Some(error)).await),
+            Ok(None) => Err(refusal(client, lock, waiting, None).await),
+            Err(error) => Err(refusal(client, lock, waiting, Some(error)).await),
         },
         Ended::Signal(signal) => {
             farewell(client, talk).await;
@@ -107,7 +107,7 @@ async fn take(lock: &Lock, waiting: Waiting) -> Result<Option<Guard>, Error> {
 }
 
 /// Why the lock was not acquired, with who has it.
-async fn refusal(client: &Client, lock: &Lock, error: Option<Error>) -> Problem {
+async fn refusal(client: &Client, lock: &Lock, waiting: Waiting, error: Option<Error>) -> Problem {
     match error {
         Some(error) if error.kind() != ErrorKind::Timeout => error.into(),
         error => {
@@ -121,8 +121,12 @@ async fn refusal(client: &Client, lock: &Lock, error: Option<Error>) -> Problem 
             };
             let name = escape(lock.name());
             let holder = holder.unwrap_or_else(|| "another".into());
-            Problem::busy(format!("lock {name:?} is held by {holder}"))
-                .hint("wait for it with --wait DUR, or see who waits with leasehold status")
+            let hint = if waiting.no_wait {
+                "wait for it with --wait DUR, or see who waits with leasehold status"
+            } else {
+                "see who waits with leasehold status, or wait longer with --wait DUR"
+            };
+            Problem::busy(format!("lock {name:?} is held by {holder}")).hint(hint)
         }
     }
 }

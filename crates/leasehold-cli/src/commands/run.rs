@@ -152,7 +152,10 @@ async fn give_back(lease: Guard, outcome: Outcome, signals: &mut Signals, talk: 
             released = &mut release => {
                 match released {
                     Ok(()) => {}
-                    Err(error) if error.kind() == ErrorKind::Lost => return Exit::LOST,
+                    Err(error) if error.kind() == ErrorKind::Lost => {
+                        talk.say(Level::Warning, error.to_string());
+                        return Exit::LOST;
+                    }
                     Err(error) => {
                         talk.say(Level::Warning, format!("{error}; {}", unreleased(left)));
                     }

@@ -201,6 +201,11 @@ fn passwords_are_not_repeated() {
         masked(&said.stderr, &store).starts_with("warning: the password in --url can be seen"),
         "{said:?}"
     );
+    assert!(
+        said.stderr
+            .contains("error: redis://user:***@127.0.0.1:1/0: "),
+        "{said:?}"
+    );
     let mut verbose = bare();
     verbose
         .env("LEASEHOLD_URL", url)

@@ -148,8 +148,11 @@ fn b30_a_store_that_cannot_serve_starts_no_command() {
     gate.unlock().unwrap();
     let unreachable = "redis://127.0.0.1:1";
     let said = store.ask(["--url", unreachable, "run", "j", "--", "echo", "ran"]);
-    assert_eq!(said.stdout, "");
-    assert_ne!(said.code(), 0);
+    assert_eq!((said.code(), said.stdout.as_str()), (122, ""));
+    assert!(
+        said.stderr.starts_with("error: redis://127.0.0.1:1: "),
+        "{said:?}"
+    );
 }
 
 fn host(store: &Store) -> String {

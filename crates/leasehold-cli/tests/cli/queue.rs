@@ -72,7 +72,7 @@ fn who_waits_is_told_for_whom_after_a_second() {
         masked(&said.stderr, &store).replace(&host, "HOST"),
         "note: waiting for \"j\": held by process N on HOST (nightly\\u{Nb}[NJ), N m N s left\n\
          error: lock \"j\" is held by process N on HOST (nightly\\u{Nb}[NJ), N m N s left\n\n\
-         hint: wait for it with --wait DUR, or see who waits with leasehold status\n"
+         hint: see who waits with leasehold status, or wait longer with --wait DUR\n"
     );
     let quiet = store.ask(["-q", "run", "j", "--no-wait", "--", "true"]);
     assert_eq!(quiet.code(), 124);
