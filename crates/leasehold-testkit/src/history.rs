@@ -4,7 +4,7 @@
 //! simulation's. An acquisition is known by its process and a number within it.
 
 use std::{
-    io,
+    io::{self, Write},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -91,8 +91,8 @@ pub enum What {
         /// By so much.
         by: u64,
     },
-    /// The machine slept for so many nanoseconds until now, and nothing ran; `op` means nothing
-    /// here.
+    /// The process was stopped for so many nanoseconds until now, or with `-` the whole machine;
+    /// `op` means nothing here.
     Slept {
         /// For so long.
         by: u64,
@@ -153,6 +153,8 @@ impl Manner {
 #[derive(Clone, Debug)]
 pub struct History {
     clock: Clock,
+    /// Prints each record at once, so that it outlives the process.
+    prints: bool,
     records: Arc<Mutex<Vec<Record>>>,
 }
 
@@ -162,7 +164,17 @@ impl History {
     pub fn new(clock: Clock) -> Self {
         Self {
             clock,
+            prints: false,
             records: Arc::default(),
+        }
+    }
+
+    /// The history of a process that may be killed: each record is printed at once.
+    #[must_use]
+    pub fn printed() -> Self {
+        Self {
+            prints: true,
+            ..Self::new(Clock::system())
         }
     }
 
@@ -182,12 +194,19 @@ impl History {
     pub fn record(&self, process: &str, op: u64, what: What) {
         let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
         // Stamped under the lock, so that the order of records is the order of time.
-        records.push(Record {
+        let record = Record {
             at: self.now(),
             process: process.into(),
             op,
             what,
-        });
+        };
+        if self.prints {
+            let mut out = io::stdout().lock();
+            let written = out.write_all(to_lines(std::slice::from_ref(&record)).as_bytes());
+            // Without a reader there is nothing to write a history for.
+            let _ = written.and_then(|()| out.flush());
+        }
+        records.push(record);
     }
 
     /// All records so far.

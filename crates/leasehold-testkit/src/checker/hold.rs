@@ -148,7 +148,7 @@ fn note(op: &mut Op, at: u64, what: &What) {
             op.withdrawn.get_or_insert(at);
         }
         What::Refused => op.settled = Some(at),
-        What::Killed if op.grant.is_none() => op.settled = Some(at),
+        What::Killed => drop(op.settled.get_or_insert(at)),
         _ => {}
     }
     let Some(grant) = &mut op.grant else { return };

@@ -46,7 +46,7 @@ pub(super) fn losses_told(
     let slack = u64::try_from(expect.loss_slack.as_nanos()).unwrap_or(u64::MAX);
     for op in ops {
         let Some(grant) = &op.grant else { continue };
-        let latest = awake(records, grant.deadline).saturating_add(slack);
+        let latest = awake(records, &op.holder, grant.deadline).saturating_add(slack);
         let claimed_until = grant.over.map_or(end, Over::at);
         if claimed_until > latest && !matches!(grant.over, Some(Over::Killed(_))) {
             let late = Duration::from_nanos(claimed_until - grant.deadline);
@@ -97,10 +97,12 @@ pub(super) fn quiet_after_release(records: &[Record], found: &mut Vec<Violation>
     }
 }
 
-/// The first moment from `at` on at which something could run.
-fn awake(records: &[Record], at: u64) -> u64 {
+/// The first moment from `at` on at which `process` could run.
+fn awake(records: &[Record], process: &str, at: u64) -> u64 {
     let sleeps = records.iter().filter_map(|record| match record.what {
-        What::Slept { by } => Some((record.at.saturating_sub(by), record.at)),
+        What::Slept { by } if record.process == process || record.process == "-" => {
+            Some((record.at.saturating_sub(by), record.at))
+        }
         _ => None,
     });
     sleeps

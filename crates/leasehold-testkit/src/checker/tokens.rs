@@ -6,8 +6,8 @@ use super::{
 };
 
 /// Two grants whose order is known are in the order of their fencing tokens. While holds exclude
-/// each other, that is the order in which the guards were returned; else a grant comes before
-/// another when it was returned before the other was asked for.
+/// each other, that is the order in which they began, unless one was over before it was noticed;
+/// else a grant comes before another when it was returned before the other was asked for.
 pub(super) fn check(ops: &[&Op], exclusion: bool, found: &mut Vec<Violation>) {
     let mut grants: Vec<(&Op, &Grant)> = ops
         .iter()
@@ -24,7 +24,8 @@ pub(super) fn check(ops: &[&Op], exclusion: bool, found: &mut Vec<Violation>) {
                     seen: seen(),
                 });
             }
-            let ordered = if exclusion {
+            let were_valid = before.at < before.deadline && grant.at < grant.deadline;
+            let ordered = if exclusion && were_valid {
                 before.at < grant.at
             } else {
                 before.at < op.asked
