@@ -159,7 +159,7 @@ impl Post {
             if self.group.alive() > 0 {
                 self.talk.say(
                     Level::Warning,
-                    "guard process: the lease ends, killing the command",
+                    "guard process: the command did not end in time, killing it",
                 );
                 let _ = self.group.signal(Signal::SIGKILL);
             }

@@ -48,10 +48,10 @@ impl Plan {
     /// The plan for one who only acts when the wrapper does not: a little later where there is
     /// time for it.
     pub(crate) fn late(self, grace: Option<Duration>) -> Self {
-        let grace = grace.unwrap_or_default();
+        let lag = (grace.unwrap_or_default() / 8).min(Duration::from_millis(100));
         Self {
-            term: self.term.after((grace / 8).min(Duration::from_millis(100))),
-            kill: self.kill.after((grace / 16).min(Duration::from_millis(50))),
+            term: self.term.after(lag),
+            kill: self.kill.after(lag),
         }
     }
 }

@@ -41,9 +41,9 @@ fn b27_a_command_that_ignores_term_is_killed_after_the_grace() {
     store.ask(["release", "--force", "j", "--yes"]);
     let said = running.end();
     assert_eq!(said.code(), 123);
+    // On a machine that is busy enough, the guard process is first.
     assert!(
-        said.stderr
-            .ends_with("the command did not end in time: killing it\n"),
+        said.stderr.contains("the command did not end in time"),
         "{said:?}"
     );
     assert_eq!(marker.alive(), 0);

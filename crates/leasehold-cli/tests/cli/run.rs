@@ -273,10 +273,14 @@ fn max_hold_ends_the_command() {
     ];
     let said = store.ask(args);
     assert_eq!(said.code(), 123);
-    assert_eq!(
-        said.stderr,
-        "warning: --max-hold is over: ending the command\n\
-         warning: the command did not end in time: killing it\n"
+    // On a machine that is busy enough, the guard process is first to kill.
+    assert!(
+        said.stderr
+            .starts_with("warning: --max-hold is over: ending the command\n")
+    );
+    assert!(
+        said.stderr.contains("the command did not end in time"),
+        "{said:?}"
     );
     assert_eq!(marker.alive(), 0);
     assert!(!store.is_held("j"));
