@@ -8,6 +8,8 @@
 //!                                          names, each guarded by a file in DIR; "cycles N"
 //! holder URL leave PREFIX                  acquire and detach one name after another, and release
 //!                                          every second one; "held NAME TOKEN", "freed NAME"
+//! holder URL storm PROCESS NAMES TTL-MS    take names by turns in three tasks and write down what
+//!                                          happens, as records of a history; ends at a line
 //! ```
 
 #![allow(clippy::print_stdout)] // answering on stdout is this program's work
@@ -20,7 +22,8 @@ use std::{
     time::Duration,
 };
 
-use leasehold::{Client, Error, Guard};
+use leasehold::{CancellationToken, Client, Error, Guard, random::Random};
+use leasehold_testkit::history::{Manner, Record, What};
 
 #[tokio::main(worker_threads = 2)]
 async fn main() {
@@ -38,6 +41,9 @@ async fn main() {
                 hammer(&client, number(seconds), number(names), Path::new(claims)).await
             }
             ("leave", [prefix]) => leave(&client, prefix).await,
+            ("storm", [process, names, ttl]) => {
+                storm(&client, process, number(names), number(ttl)).await
+            }
             _ => panic!("unknown command {command}"),
         },
     };
@@ -129,6 +135,89 @@ async fn leave(client: &Client, prefix: &str) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+async fn storm(client: &Client, process: &str, names: u64, ttl: u64) -> Result<(), Error> {
+    const TASKS: u64 = 3;
+    let stop = CancellationToken::new();
+    let stopped = stop.clone();
+    std::thread::spawn(move || {
+        let _ = io::stdin().read_line(&mut String::new());
+        stopped.cancel();
+    });
+    let mut tasks = Vec::new();
+    for task in 0..TASKS {
+        let ops = Ops {
+            client: client.clone(),
+            process: process.into(),
+            random: Random::system(),
+        };
+        let stop = stop.clone();
+        tasks.push(tokio::spawn(async move {
+            let mut op = task;
+            while !stop.is_cancelled() {
+                ops.run(op, names, Duration::from_millis(ttl)).await;
+                op += TASKS;
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.expect("no panic");
+    }
+    client.shutdown(Duration::from_secs(5)).await
+}
+
+/// Acquisitions that are written down.
+struct Ops {
+    client: Client,
+    process: String,
+    random: Random,
+}
+
+impl Ops {
+    async fn run(&self, op: u64, names: u64, ttl: Duration) {
+        let name = format!("n{}", self.random.bits() % names);
+        let lock = self.client.lock(&name).with_ttl(ttl);
+        let manner = Manner::Exclusive;
+        let renewed = true;
+        self.record(
+            op,
+            What::Asked {
+                name,
+                manner,
+                renewed,
+            },
+        );
+        let Ok(guard) = lock.acquire_timeout(Duration::from_secs(2)).await else {
+            return self.record(op, What::Refused);
+        };
+        let deadline = guard.deadline().as_nanos();
+        let token = guard.fencing_token().get();
+        self.record(op, What::Granted { token, deadline });
+        let hold = Duration::from_micros(self.random.bits() % 20_000);
+        let lost = tokio::time::timeout(hold, guard.lost()).await.is_ok();
+        let deadline = guard.deadline().as_nanos();
+        if lost || guard.check().is_err() {
+            return self.record(op, What::Lost { deadline });
+        }
+        self.record(op, What::Release { deadline });
+        let _ = guard.release().await;
+    }
+
+    fn record(&self, op: u64, what: What) {
+        // One at a time, so that the lines are in the order of their times.
+        let out = io::stdout();
+        let mut out = out.lock();
+        let record = Record {
+            at: self.client.clock().now().as_nanos(),
+            process: self.process.clone(),
+            op,
+            what,
+        };
+        let line = serde_json::to_string(&record).expect("a record is JSON");
+        writeln!(out, "{line}").expect("somebody listens");
+        out.flush().expect("somebody listens");
+    }
 }
 
 fn number(text: &str) -> u64 {
