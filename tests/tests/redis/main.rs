@@ -2,4 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+mod access;
 mod differential;
+mod faults;
+mod full;
+mod peer;
+mod refused;
+mod strangers;

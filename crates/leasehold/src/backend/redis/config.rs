@@ -164,7 +164,7 @@ impl Config {
         let mut login = RedisConnectionInfo::default()
             .set_db(self.database.into())
             .set_protocol(protocol)
-            .set_lib_name("leasehold", env!("CARGO_PKG_VERSION"));
+            .set_skip_set_lib_name();
         if let Some(username) = &self.username {
             login = login.set_username(username);
         }

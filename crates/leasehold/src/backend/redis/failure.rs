@@ -20,7 +20,7 @@ pub(super) fn from_error(error: &RedisError, sent: Sent) -> Failure {
         return denied("the server refuses the password or the user");
     }
     if error.kind() == redis::ErrorKind::Parse {
-        return garbage(&error.to_string());
+        return Failure::new(ErrorKind::Protocol, sent, no_redis(&error.to_string()));
     }
     if error.kind() == redis::ErrorKind::InvalidClientConfig {
         return Failure::new(ErrorKind::Invalid, Sent::No, printable(&error.to_string()));
@@ -106,13 +106,16 @@ fn from_server(code: &str, detail: Option<&str>) -> Failure {
     )
 }
 
-/// The server answered what no Redis does.
+/// The server answered a request with what no Redis answers.
 pub(super) fn garbage(what: &str) -> Failure {
-    let message = format!(
+    Failure::new(ErrorKind::Protocol, Sent::Maybe, no_redis(what))
+}
+
+fn no_redis(what: &str) -> String {
+    format!(
         "this does not answer like a Redis server: {}",
         printable(what)
-    );
-    Failure::new(ErrorKind::Protocol, Sent::Maybe, message)
+    )
 }
 
 /// Whether the connection is to be given up: it is broken, or leads to the wrong server.
