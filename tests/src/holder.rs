@@ -1,7 +1,7 @@
 //! A `holder` process on a leash: see `src/bin/holder.rs` for what it understands.
 
 use std::{
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader, ErrorKind, Write},
     path::Path,
     process::{Child, ChildStdin, Command, Stdio},
     sync::mpsc::{Receiver, channel},
@@ -38,11 +38,14 @@ impl Holder {
     /// If it cannot be started.
     #[must_use]
     pub fn spawn(command: &mut Command) -> Self {
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the holder starts");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = loop {
+            match command.spawn() {
+                // A process that another test forked just now still has the program's copy open.
+                Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => thread::yield_now(),
+                started => break started.expect("the holder starts"),
+            }
+        };
         let stdin = child.stdin.take();
         let stdout = child.stdout.take().expect("piped");
         let (sender, lines) = channel();
