@@ -45,6 +45,9 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "DUR", default_value = "5s")]
     #[arg(value_parser = duration::parse)]
     pub(crate) connect_timeout: Duration,
+    /// Print data on stdout as one JSON object
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
     /// Say only why something failed
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
@@ -172,8 +175,6 @@ pub(crate) struct Acquire {
     /// Words about the holder for those who look
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
-    #[command(flatten)]
-    pub(crate) data: Data,
 }
 
 /// Renew a lease, and print it as it is from then on
@@ -186,8 +187,6 @@ pub(crate) struct Renew {
     /// How long the lock is to last from now on, if that is longer than the lease's own TTL
     #[arg(long, value_name = "DUR", value_parser = duration::parse)]
     pub(crate) ttl: Option<Duration>,
-    #[command(flatten)]
-    pub(crate) data: Data,
 }
 
 /// Release a lease, or end someone else's by force
@@ -210,8 +209,6 @@ pub(crate) struct Release {
     /// That this is meant
     #[arg(long, requires = "force")]
     pub(crate) yes: bool,
-    #[command(flatten)]
-    pub(crate) data: Data,
 }
 
 /// Show who holds a lock and who waits for it
@@ -221,8 +218,6 @@ pub(crate) struct Release {
 pub(crate) struct Status {
     /// The lock's name
     pub(crate) name: String,
-    #[command(flatten)]
-    pub(crate) data: Data,
 }
 
 /// List the locks that are held or waited for
@@ -231,16 +226,6 @@ pub(crate) struct List {
     /// Only names that begin with this
     #[arg(default_value = "", hide_default_value = true, value_name = "PREFIX")]
     pub(crate) prefix_of_names: String,
-    #[command(flatten)]
-    pub(crate) data: Data,
-}
-
-/// How data on stdout looks.
-#[derive(Args, Clone, Copy, Debug)]
-pub(crate) struct Data {
-    /// Print one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 /// Print the completions for a shell
@@ -258,6 +243,11 @@ pub(crate) struct Man {
 }
 
 impl Command {
+    /// Whether it has data to print that could be JSON.
+    pub(crate) const fn has_data(&self) -> bool {
+        !matches!(self, Self::Run(_) | Self::Completions(_) | Self::Man(_))
+    }
+
     /// Whose exit statuses apply.
     pub(crate) const fn scheme(&self) -> Scheme {
         match self {

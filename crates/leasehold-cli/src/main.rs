@@ -88,6 +88,12 @@ fn talk(global: &Global) -> Talk {
 
 fn dispatch(cli: Cli, talk: &Talk) -> Result<Exit, Problem> {
     let Cli { global, command } = cli;
+    if global.json && !command.has_data() {
+        return Err(
+            Problem::usage("this subcommand has no data to print as JSON")
+                .hint("for lines on stderr there is --log-format json"),
+        );
+    }
     match command {
         Command::Completions(args) => commands::completions::run(&args),
         Command::Man(args) => commands::man::run(&args),

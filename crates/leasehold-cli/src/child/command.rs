@@ -136,13 +136,15 @@ impl Command {
     }
 }
 
-/// As process 1, reaps what nobody else does. `kept` are this program's own children.
-pub(crate) fn reap_orphans(kept: &[Pid]) {
+/// As process 1, reaps what nobody else does. `own` are this program's children.
+pub(crate) fn reap_orphans(own: &[Option<Pid>]) {
     if getpid() != Pid::from_raw(1) {
         return;
     }
     let orphans = processes().into_iter().flatten().filter(|process| {
-        process.parent == 1 && process.is_zombie() && !kept.contains(&Pid::from_raw(process.pid))
+        process.parent == 1
+            && process.is_zombie()
+            && !own.contains(&Some(Pid::from_raw(process.pid)))
     });
     for orphan in orphans {
         let _ = waitpid(Pid::from_raw(orphan.pid), Some(WaitPidFlag::WNOHANG));

@@ -30,6 +30,7 @@ impl Supervisor<'_> {
         }
     }
 
+    /// Does what is due, and tells the guard process what will be.
     pub(super) fn act(&mut self) {
         let (now, plan) = (CLOCK.now(), self.plan());
         if self.ending.is_none() {
@@ -43,7 +44,8 @@ impl Supervisor<'_> {
             }
         }
         let plan = self.plan();
-        if now >= plan.kill {
+        // Again once it was killed, for what it was just starting.
+        if now >= plan.kill || self.killed.is_some() {
             self.kill("the command did not end in time: killing it");
         }
         if let Some(watch) = &mut self.watch {
@@ -51,6 +53,7 @@ impl Supervisor<'_> {
         }
     }
 
+    /// When `--max-hold` is over.
     pub(super) fn max_hold(&self) -> Option<Instant> {
         self.options.max_hold.map(|span| self.began.after(span))
     }
@@ -59,7 +62,8 @@ impl Supervisor<'_> {
     fn end(&mut self, why: String) {
         self.ending = Some(CLOCK.now());
         self.talk.say(Level::Warning, why);
-        self.report(self.command.group().ask_to_end());
+        let signalled = self.command.group().ask_to_end();
+        self.report(signalled);
     }
 
     fn kill(&mut self, why: &str) {
@@ -67,19 +71,21 @@ impl Supervisor<'_> {
             self.killed = Some(CLOCK.now());
             self.talk.say(Level::Warning, why);
         }
-        // Again and again: it may have been forking.
-        self.report(self.command.group().signal(Signal::SIGKILL));
+        let signalled = self.command.group().signal(Signal::SIGKILL);
+        self.report(signalled);
     }
 
-    pub(super) fn report(&self, signalled: io::Result<()>) {
-        if let Err(error) = signalled {
-            self.talk.say(
-                Level::Warning,
-                format!("cannot signal the command: {error}"),
-            );
+    /// Says, once, that the command could not be signalled.
+    pub(super) fn report(&mut self, signalled: io::Result<()>) {
+        if let Err(error) = signalled
+            && !std::mem::replace(&mut self.said_unreachable, true)
+        {
+            let text = format!("cannot signal the command: {error}");
+            self.talk.say(Level::Warning, text);
         }
     }
 
+    /// The lock was lost.
     pub(super) fn on_loss(&mut self, loss: Loss) {
         self.lost = Some(loss);
         match self.options.on_lost {
@@ -96,6 +102,7 @@ impl Supervisor<'_> {
         }
     }
 
+    /// Passes `signal` on to the command; the second INT kills it.
     pub(super) fn pass_on(&mut self, signal: Signal) {
         if signal == Signal::SIGINT && std::mem::replace(&mut self.interrupted, true) {
             self.kill("interrupted a second time: killing the command");
@@ -103,22 +110,25 @@ impl Supervisor<'_> {
         }
         self.talk
             .say(Level::Info, format!("{signal} passed on to the command"));
-        self.report(self.command.group().signal(signal));
+        let signalled = self.command.group().signal(signal);
+        self.report(signalled);
         if matches!(signal, Signal::SIGTERM | Signal::SIGHUP) {
             // What is stopped would not hear of it.
-            self.report(self.command.group().signal(Signal::SIGCONT));
+            let signalled = self.command.group().signal(Signal::SIGCONT);
+            self.report(signalled);
         }
     }
 
-    /// Whether killing does not help: the process hangs in the kernel, or is another user's.
+    /// Whether there is nothing more to be done: the lock is lost, and killing does not help
+    /// because a process hangs in the kernel or is another user's. A lock that is held is kept as
+    /// long as anything of the command is there.
     pub(super) fn is_beyond_reach(&self) -> bool {
-        let patience = Duration::from_secs(10);
-        let hopeless = self.killed.is_some_and(|at| CLOCK.now() - at > patience);
+        const PATIENCE: Duration = Duration::from_secs(10);
+        let killed_long_ago = self.killed.is_some_and(|at| CLOCK.now() - at > PATIENCE);
+        let hopeless = killed_long_ago && self.lost.is_some();
         if hopeless {
-            self.talk.say(
-                Level::Warning,
-                "the command cannot be killed and may still be running",
-            );
+            let text = "the command cannot be killed and may still be running";
+            self.talk.say(Level::Warning, text);
         }
         hopeless
     }

@@ -101,6 +101,7 @@ pub(crate) async fn run(
         interrupted: false,
         leader_gone: None,
         said_waiting: false,
+        said_unreachable: false,
     };
     supervisor.start()?;
     supervisor.supervise(client).await;
@@ -129,25 +130,34 @@ impl Options {
     }
 }
 
+/// A command, its lease, and what happened to them so far.
 pub(super) struct Supervisor<'a> {
     pub(super) lease: &'a Guard,
     pub(super) options: Options,
     pub(super) command: Command,
     pub(super) duty: Duty,
+    /// The guard process; `None` when it ended and no other could be started.
     pub(super) watch: Option<Watch>,
     pub(super) terminal: Terminal,
     pub(super) jobs: Jobs,
     pub(super) signals: &'a mut Signals,
     pub(super) talk: &'a Talk,
+    /// When the command began.
     pub(super) began: Instant,
-    /// When the command was asked to end on account of the lock.
+    /// When it was asked to end on account of the lock.
     pub(super) ending: Option<Instant>,
     /// When it was killed first.
     pub(super) killed: Option<Instant>,
+    /// Why the lock was lost.
     pub(super) lost: Option<Loss>,
+    /// One INT was passed on already.
     pub(super) interrupted: bool,
+    /// When the command itself ended; others of its group may live on.
     pub(super) leader_gone: Option<Instant>,
+    /// It was said that others of the group are waited for.
     pub(super) said_waiting: bool,
+    /// It was said that the command cannot be signalled.
+    pub(super) said_unreachable: bool,
 }
 
 enum Event {
@@ -229,11 +239,11 @@ impl Supervisor<'_> {
     }
 
     async fn look_at_command(&mut self) {
-        let kept = [
+        let own = [
             Some(self.command.group().id()),
             self.watch.as_ref().map(Watch::pid),
         ];
-        reap_orphans(&kept.map(|pid| pid.unwrap_or(self.command.group().id())));
+        reap_orphans(&own);
         if let Some(signal) = self.command.stop() {
             self.on_stop(signal).await;
         }
@@ -274,11 +284,10 @@ impl Supervisor<'_> {
         let now = CLOCK.now();
         let idle = (self.lease.ttl().get() / 20)
             .clamp(Duration::from_millis(5), Duration::from_millis(200));
-        let tick = match (self.killed, self.leader_gone) {
-            (Some(_), _) => Duration::from_millis(20),
-            // Looking through all processes costs: often at first, then less so.
-            (None, Some(gone)) => ((now - gone) / 8).clamp(Duration::from_millis(2), idle),
-            (None, None) => idle,
+        // Looking through all processes costs: often at first, then less so.
+        let tick = match self.killed.or(self.leader_gone) {
+            Some(gone) => ((now - gone) / 8).clamp(Duration::from_millis(2), idle),
+            None => idle,
         };
         let plan = self.plan();
         let due = [
@@ -319,7 +328,7 @@ impl Supervisor<'_> {
         let on_account_of_lock = self.ending.is_some() || self.lost.is_some();
         Outcome {
             exit: exit.filter(|_| !on_account_of_lock).unwrap_or(Exit::LOST),
-            lost: self.lost.is_some() || exit.is_none(),
+            lost: self.lost.is_some(),
         }
     }
 }

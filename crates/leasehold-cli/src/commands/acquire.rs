@@ -37,6 +37,6 @@ pub(crate) async fn run(args: &Acquire, global: &Global, talk: &Talk) -> Result<
         lock = lock.with_min_hold(span);
     }
     let guard = wait::acquire(&client, &lock, args.waiting, &mut signals, talk).await?;
-    lease::hand_out(&client, guard, args.data.json, talk).await?;
+    lease::hand_out(&client, guard, global.json, talk).await?;
     Ok(Exit::YES)
 }

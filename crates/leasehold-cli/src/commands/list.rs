@@ -21,7 +21,7 @@ pub(crate) async fn run(args: &List, global: &Global, talk: &Talk) -> Result<Exi
     let client = Store::find(global, talk)?.connect().await?;
     let mut locks = client.list(&args.prefix_of_names).await?;
     locks.sort_by(|a, b| a.name.cmp(&b.name));
-    if args.data.json {
+    if global.json {
         let locks: Vec<Value> = locks.iter().map(show::object).map(Value::Object).collect();
         output::json(Map::from_iter([("locks".into(), locks.into())]))?;
     } else {

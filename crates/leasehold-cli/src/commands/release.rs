@@ -1,7 +1,7 @@
 //! `leasehold release LEASE` and `leasehold release --force NAME`
 
 use leasehold::{Client, Holder};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::{lease, show};
 use crate::{
@@ -22,19 +22,25 @@ pub(crate) async fn run(args: &Release, global: &Global, talk: &Talk) -> Result<
     args.force.as_deref().map_or(Ok(()), check::name)?;
     let client = Store::find(global, talk)?.connect().await?;
     if let Some(name) = &args.force {
-        return force(&client, name, args, talk).await;
+        return force(&client, name, args, global.json, talk).await;
     }
     if let Some(given) = given {
         client.adopt(given).await?.release().await?;
     }
-    if args.data.json {
-        output::json(Map::from_iter([("released".into(), json!(true))]))?;
+    if global.json {
+        output::json(Map::from_iter([("released".into(), true.into())]))?;
     }
     Ok(Exit::YES)
 }
 
 /// Ends what holds `name`, and says whom that hit.
-async fn force(client: &Client, name: &str, args: &Release, talk: &Talk) -> Result<Exit, Problem> {
+async fn force(
+    client: &Client,
+    name: &str,
+    args: &Release,
+    json: bool,
+    talk: &Talk,
+) -> Result<Exit, Problem> {
     let status = client.inspect(name).await?;
     let victims = choose(&status.holders, name, args)?;
     let mut hit = Vec::new();
@@ -49,9 +55,9 @@ async fn force(client: &Client, name: &str, args: &Release, talk: &Talk) -> Resu
     if exit == Exit::NO {
         talk.say(Level::Note, format!("lock {:?} is not held", escape(name)));
     }
-    if args.data.json {
+    if json {
         output::json(Map::from_iter([
-            ("released".into(), json!(exit == Exit::YES)),
+            ("released".into(), (exit == Exit::YES).into()),
             ("owners".into(), hit.into()),
         ]))?;
     }

@@ -22,6 +22,6 @@ pub(crate) async fn run(args: &Renew, global: &Global, talk: &Talk) -> Result<Ex
     if let Some(ttl) = args.ttl {
         guard.extend(ttl).await?;
     }
-    lease::hand_out(&client, guard, args.data.json, talk).await?;
+    lease::hand_out(&client, guard, global.json, talk).await?;
     Ok(Exit::YES)
 }

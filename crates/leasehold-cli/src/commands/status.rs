@@ -18,7 +18,7 @@ pub(crate) async fn run(args: &Status, global: &Global, talk: &Talk) -> Result<E
     check::name(&args.name)?;
     let client = Store::find(global, talk)?.connect().await?;
     let status = client.inspect(&args.name).await?;
-    if args.data.json {
+    if global.json {
         output::json(show::object(&status))?;
     } else {
         output::data(&show::text(&status))?;

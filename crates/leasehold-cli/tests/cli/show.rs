@@ -18,6 +18,11 @@ fn status_answers_by_its_exit_status_too() {
         store.ask(["status", "j", "--json"]).json(),
         json!({ "version": 1, "name": "j", "held": false, "holders": [], "waiters": [] })
     );
+    assert_eq!(
+        store.ask(["--json", "status", "j"]).stdout,
+        store.ask(["status", "j", "--json"]).stdout
+    );
+    assert_eq!(store.ask(["--json", "run", "j", "--", "true"]).code(), 125);
     store.ask(["acquire", "j", "--ttl", "10m", "--label", "a b"]);
     let running = store.start(["run", "j", "--", "true"]);
     wait_until("one waits", || store.waiters("j") == 1);
