@@ -1,4 +1,3 @@
-#![allow(clippy::disallowed_methods)]
 #![allow(clippy::disallowed_methods)] // real time, for these calls block real threads
 
 use std::time::Duration;
