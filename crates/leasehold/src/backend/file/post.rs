@@ -135,10 +135,10 @@ impl Post {
 
     fn listen(&self) {
         let mut buffer = [0; wire::BUFFER];
-        let mut looked = self.clock.now();
+        let (mut looked, mut rest) = (self.clock.now(), watch::PERIOD);
         while !self.closed.load(Ordering::SeqCst) {
             let idle = self.watch.is_idle();
-            let _ = self.ear.set_read_timeout((!idle).then_some(watch::PERIOD));
+            let _ = self.ear.set_read_timeout((!idle).then_some(rest));
             let heard = self.ear.recv(&mut buffer);
             let is_late = heard.as_ref().is_err_and(|error| {
                 matches!(
@@ -152,11 +152,12 @@ impl Post {
                 Err(_) => return,
             }
             let now = self.clock.now();
-            if is_late || !idle && now - looked >= watch::PERIOD {
-                looked = now;
+            if is_late || !idle && now - looked >= rest {
                 for owner in self.watch.look(now) {
                     self.deliver(Some(Event::Again { owner }));
                 }
+                looked = self.clock.now();
+                rest = watch::PERIOD.max((looked - now) * 10);
             }
         }
     }

@@ -57,7 +57,7 @@ impl Reader {
         let connection = connection
             .transaction()
             .map_err(|error| self.explain(error))?;
-        self.status(&connection, name, &mut Sessions::new(&self.place.sessions))
+        self.status(&connection, name, &mut self.sessions())
     }
 
     pub(super) fn list(&self, prefix: &str, after: Option<&str>) -> Result<Page, Failure> {
@@ -86,7 +86,7 @@ impl Reader {
             .last()
             .filter(|_| !is_last)
             .map(|&name| name.to_owned());
-        let mut sessions = Sessions::new(&self.place.sessions);
+        let mut sessions = self.sessions();
         let mut entries = Vec::with_capacity(names.len());
         for name in names {
             let status = self.status(&connection, name, &mut sessions)?;
@@ -97,13 +97,17 @@ impl Reader {
         Ok(Page::new(entries, next))
     }
 
+    /// The sessions of the store, for one look at it.
+    pub(super) fn sessions(&self) -> Sessions<'_> {
+        Sessions::new(&self.place.sessions)
+    }
+
     /// Who holds `key`, and whether one of them, all, or the first who waits is gone.
-    pub(super) fn look(&self, key: &str) -> Result<Seen, Failure> {
+    pub(super) fn look(&self, key: &str, sessions: &mut Sessions<'_>) -> Result<Seen, Failure> {
         self.place.check_database(self.opened)?;
         let connection = self.lock();
         let (owners, bound) =
             table::bonds(&connection, key).map_err(|error| self.explain(error))?;
-        let mut sessions = Sessions::new(&self.place.sessions);
         Ok(Seen {
             holders: owners
                 .iter()

@@ -14,7 +14,7 @@ use leasehold_core::Instant;
 
 use super::{super::Owner, read::Reader};
 
-/// How often to look.
+/// How often to look; less often when a look at very many names takes long.
 pub(super) const PERIOD: Duration = Duration::from_millis(100);
 
 /// The waiters of this process.
@@ -72,9 +72,10 @@ impl Watch {
             }
         }
         let mut told = HashSet::new();
+        let mut sessions = self.reader.sessions();
         for (key, (_, owner)) in first {
             // What cannot be read now is looked at again next time.
-            let Ok(seen) = self.reader.look(&key) else {
+            let Ok(seen) = self.reader.look(&key, &mut sessions) else {
                 continue;
             };
             let waiting = self.lock();
