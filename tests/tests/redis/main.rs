@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod access;
+mod crowd;
 mod differential;
 mod faults;
 mod full;
