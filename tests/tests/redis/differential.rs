@@ -17,6 +17,7 @@ use leasehold::{
 };
 use leasehold_core::Label;
 use leasehold_testkit::servers::RedisServer;
+use tokio::time::timeout;
 
 const NAMES: [&str; 3] = ["a", "b{x}", "c d"];
 const CLIENTS: usize = 3;
@@ -63,6 +64,19 @@ struct Acquisition {
     held: Option<(Mode, FencingToken)>,
     /// How it last waited.
     waited: Mode,
+}
+
+/// At least so many events, if they come at all: Valkey sends them behind the reply.
+async fn received(events: &mut Events, count: usize) -> Vec<Event> {
+    let mut received = Vec::new();
+    while received.len() < count {
+        match timeout(Duration::from_secs(10), events.recv()).await {
+            Ok(Some(event)) => received.push(event),
+            _ => break,
+        }
+    }
+    received.extend(std::iter::from_fn(|| events.try_recv().ok()));
+    received
 }
 
 struct Pair {
@@ -362,7 +376,7 @@ impl Pair {
         for at in 0..self.clients.len() {
             let (_, one, other) = &mut self.clients[at];
             let memory: Vec<Event> = std::iter::from_fn(|| one.try_recv().ok()).collect();
-            let redis: Vec<Event> = std::iter::from_fn(|| other.try_recv().ok()).collect();
+            let redis = received(other, memory.len()).await;
             let mut shown = Vec::new();
             for event in &redis {
                 shown.push(self.translated(event, &memory));

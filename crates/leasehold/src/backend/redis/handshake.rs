@@ -85,7 +85,9 @@ fn check_server(reply: &Value) -> Result<Option<String>, Failure> {
         let line = info.lines().find_map(|line| line.strip_prefix(name));
         line.and_then(|rest| rest.strip_prefix(':'))
     };
-    if field("redis_mode") == Some("cluster") {
+    // Valkey has a name of its own for it.
+    let mode = field("redis_mode").or_else(|| field("server_mode"));
+    if mode == Some("cluster") {
         return Err(
             Failure::unsupported("the server is part of a cluster").with_hint(
                 "Redis Cluster is not supported yet: use a server that is not part of one",
