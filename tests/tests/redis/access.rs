@@ -57,6 +57,9 @@ async fn b17_the_documented_rights_are_enough() {
 #[tokio::test]
 async fn b17_a_missing_right_is_named_before_anything_is_taken() {
     let server = RedisServer::start();
+    if server.cli(&["INFO", "server"]).contains("redis_version:6.") {
+        return; // it cannot be asked what a user may do
+    }
     let before = server.cli(&["DBSIZE"]);
     for missing in ["-evalsha", "-del", "-set", "-hdel"] {
         let mut rules = documented();
