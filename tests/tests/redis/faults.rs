@@ -136,10 +136,7 @@ async fn straggling(server: SocketAddr, holding: watch::Receiver<bool>) -> Socke
             count += 1;
             tokio::spawn(async move {
                 let mut buffer = [0; 64 * 1024];
-                loop {
-                    let Ok(count @ 1..) = from_client.read(&mut buffer).await else {
-                        break;
-                    };
+                while let Ok(count @ 1..) = from_client.read(&mut buffer).await {
                     if first {
                         holding.wait_for(|held| !held).await.unwrap();
                     }

@@ -125,6 +125,7 @@ pub(crate) fn name(text: &str) -> Name {
 }
 
 /// Asks again until the answer is as wanted.
+#[allow(clippy::future_not_send)] // an AsyncFnMut cannot say that its futures are
 pub(crate) async fn until<T>(mut ask: impl AsyncFnMut() -> T, wanted: impl Fn(&T) -> bool) -> T {
     let asking = async {
         loop {
