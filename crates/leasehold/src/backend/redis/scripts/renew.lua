@@ -17,6 +17,8 @@ for i = 1, #KEYS - 1 do
   if value == ARGV[2 * i - 1] then
     if redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2 * i]) then
       redis.call('PEXPIRE', KEYS[i], ARGV[2 * i])
+    else
+      doubt = true
     end
     answers[i] = 'r'
   else
@@ -24,6 +26,7 @@ for i = 1, #KEYS - 1 do
     doubt = true
   end
 end
--- Changes nothing, and fails on a replica: its word must not end a lease.
+-- Changes nothing, and fails on a replica: what one says without a write must neither end a lease
+-- nor keep one.
 if doubt then redis.call('HDEL', KEYS[#KEYS], '') end
 return table.concat(answers)
