@@ -73,7 +73,7 @@ const CASES: &[Case] = &[
         "held 50000..60000 1 8100000000000001 * A~0 50000..60000  exclusive",
         &[
             ("ZSCORE QUEUE B", "8100000000000001"),
-            ("PTTL QUEUE", "30001"),
+            ("PTTL QUEUE", "20000..30001"),
             ("EXISTS LOCK", "1"),
         ],
     ),
@@ -109,7 +109,8 @@ const CASES: &[Case] = &[
         "the first waiter that comes for a free lock gets it by the reply",
         &[
             "ZADD QUEUE 5 B 6 C",
-            "HSET WAITERS B x|0|1|60000|0|9000000000000|4|chan C x|0|1|60000|0|9000000000000|4|chan",
+            "HSET WAITERS B x|0|1|60000|0|9000000000000|4|chan \
+             C x|0|1|60000|0|9000000000000|4|chan",
         ],
         "acquire B x 0 1 60000 0 1 chan 30000 5 5",
         "~1",
