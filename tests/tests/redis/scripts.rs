@@ -248,8 +248,9 @@ const CASES: &[Case] = &[
         "1",
         &[
             ("ZRANGE HELD 0 -1", "A1"),
-            ("PEXPIRETIME LOCK", "7000000000000"),
-            ("PEXPIRETIME HELD", "7000000000000"),
+            // 7e12 is the end of A1, 9e12 was that of B1: Redis 6.2 only tells what is left.
+            ("PTTL LOCK", "1..6000000000000"),
+            ("PTTL HELD", "1..6000000000000"),
         ],
     ),
     (
