@@ -3,10 +3,15 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
-use std::ops::Range;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+    sync::Mutex,
+};
 
 use leasehold_testkit::{
     checker::Check,
+    history::{Message, Record, What},
     sim::{self, Mutant, Outcome},
 };
 
@@ -40,6 +45,73 @@ fn kept_seeds_pass() {
     }
 }
 
+/// The schedules reach what they are for: the rare turns of an acquisition and of a lease.
+#[test]
+fn schedules_reach_the_rare_turns() {
+    let turns = BTreeMap::from([
+        (
+            "confirms a grant by a renewal",
+            confirms as fn(&[Record]) -> bool,
+        ),
+        ("starts over under a new owner", starts_over),
+        ("is lost", |records| {
+            any(records, |what| matches!(what, What::Lost { .. }))
+        }),
+        ("is refused", |records| {
+            any(records, |what| *what == What::Refused)
+        }),
+        ("is adopted", |records| {
+            any(records, |what| matches!(what, What::Adopted { .. }))
+        }),
+        ("becomes a reader", |records| {
+            any(records, |what| matches!(what, What::Downgraded { .. }))
+        }),
+    ]);
+    let missing = Mutex::new(turns);
+    let _ = sim::find(0..2_000, None, |outcome| {
+        let mut missing = missing.lock().unwrap();
+        missing.retain(|_, reached| !reached(&outcome.records));
+        missing.is_empty()
+    });
+    let missing = missing.into_inner().unwrap();
+    assert!(missing.is_empty(), "never: {:?}", missing.keys());
+}
+
+fn any(records: &[Record], wanted: fn(&What) -> bool) -> bool {
+    records.iter().any(|record| wanted(&record.what))
+}
+
+fn confirms(records: &[Record]) -> bool {
+    let mut waiting = BTreeSet::new();
+    records.iter().any(|record| {
+        let key = (&record.process, record.op);
+        match &record.what {
+            What::Queued { .. } => drop(waiting.insert(key)),
+            What::Granted { .. } | What::Refused => drop(waiting.remove(&key)),
+            What::Sent {
+                message: Message::Renew,
+                ..
+            } => return waiting.contains(&key),
+            _ => {}
+        }
+        false
+    })
+}
+
+fn starts_over(records: &[Record]) -> bool {
+    let mut owners = BTreeMap::new();
+    records.iter().any(|record| match &record.what {
+        What::Sent {
+            message: Message::Acquire,
+            owner,
+        } => {
+            let key = (&record.process, record.op);
+            *owners.entry(key).or_insert(owner) != owner
+        }
+        _ => false,
+    })
+}
+
 /// The same seed is the same schedule, to the last message.
 #[test]
 fn a_seed_replays() {
@@ -65,7 +137,7 @@ fn replay() {
 /// A driver that is broken in this way is caught by this check, within a few hundred schedules.
 fn caught(mutant: Mutant, check: Check) {
     let by_check = |outcome: &Outcome| outcome.violations.iter().any(|found| found.check == check);
-    let found = sim::find(0..1_000, Some(mutant), by_check);
+    let found = sim::find(0..3_000, Some(mutant), by_check);
     let found = found.unwrap_or_else(|| panic!("{mutant:?} is not caught by {check:?}"));
     eprintln!(
         "{mutant:?} is caught by {check:?} in schedule {}",

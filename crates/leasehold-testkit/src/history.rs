@@ -75,6 +75,16 @@ pub enum What {
         /// Valid until then, on the common clock.
         deadline: u64,
     },
+    /// A writer asked to become a reader.
+    Downgrading {
+        /// Until when it was valid, on the common clock.
+        deadline: u64,
+    },
+    /// It is one, without having let go.
+    Downgraded {
+        /// Valid until then, on the common clock.
+        deadline: u64,
+    },
     /// The client sent the store a message about one of its owners.
     Sent {
         /// What it asked for.

@@ -13,6 +13,8 @@ pub(super) struct Op {
     pub(super) op: u64,
     pub(super) name: String,
     pub(super) manner: Manner,
+    /// A writer that may have become a reader, which is then another of these.
+    pub(super) was_downgraded: bool,
     pub(super) renewed: bool,
     pub(super) asked: u64,
     pub(super) ticket: Option<u64>,
@@ -100,6 +102,7 @@ pub(super) fn ops(records: &[Record]) -> Vec<Op> {
                     op: record.op,
                     name: name.clone(),
                     manner: *manner,
+                    was_downgraded: false,
                     renewed: *renewed,
                     asked: record.at,
                     ticket: None,
@@ -114,15 +117,44 @@ pub(super) fn ops(records: &[Record]) -> Vec<Op> {
                 }
             }
             What::Left { .. } | What::Slept { .. } => {}
+            What::Downgraded { deadline } => {
+                let at = find(&index, record);
+                let writer = downgrade(&mut ops[at], record.at, *deadline);
+                ops.push(writer);
+            }
+            // A message for several acquisitions at once is of none of them.
+            What::Sent { .. } if !index.contains_key(&key) => {}
             what => {
-                let at = *index
-                    .get(&key)
-                    .unwrap_or_else(|| panic!("{record:?} was not asked"));
+                let at = find(&index, record);
                 note(&mut ops[at], record.at, what);
             }
         }
     }
     ops
+}
+
+fn find(index: &BTreeMap<(&str, u64), usize>, record: &Record) -> usize {
+    let key = (record.process.as_str(), record.op);
+    *index
+        .get(&key)
+        .unwrap_or_else(|| panic!("{record:?} was not asked"))
+}
+
+/// Makes a reader of a writer; what it was before is an acquisition of its own.
+fn downgrade(op: &mut Op, at: u64, deadline: u64) -> Op {
+    let writer = op.clone();
+    op.was_downgraded = false;
+    op.manner = Manner::Read;
+    op.ticket = None;
+    if let Some(grant) = &mut op.grant {
+        *grant = Grant {
+            at,
+            deadline,
+            over: None,
+            ..*grant
+        };
+    }
+    writer
 }
 
 fn note(op: &mut Op, at: u64, what: &What) {
@@ -163,6 +195,11 @@ fn note(op: &mut Op, at: u64, what: &What) {
             grant.over = Some(Over::Lost(at));
         }
         What::Killed if grant.over.is_none() => grant.over = Some(Over::Killed(at)),
+        What::Downgrading { deadline } if grant.over.is_none() => {
+            op.was_downgraded = true;
+            grant.deadline = *deadline.max(&grant.leapt);
+            grant.over = Some(Over::Released(at));
+        }
         What::Release { deadline } if grant.over.is_none() => {
             grant.deadline = *deadline.max(&grant.leapt);
             grant.over = Some(Over::Released(at));

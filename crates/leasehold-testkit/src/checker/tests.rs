@@ -67,6 +67,12 @@ fn record(line: &str) -> Record {
             },
             owner: words[4].into(),
         },
+        "downgrades" => What::Downgrading {
+            deadline: number(3),
+        },
+        "downgraded" => What::Downgraded {
+            deadline: number(3),
+        },
         "left" => What::Left {
             name: "n".into(),
             value: "v".into(),
@@ -280,4 +286,15 @@ fn a_lock_that_was_handed_over_was_held_all_the_time() {
     let adopted = "0 a asks\n1 a has 5 100\n10 a gives 100\n40 a adopted 140\n50 b asks
                    60 b has 6 200\n70 b gives 200\n80 a gives 140";
     assert_eq!(failed(adopted, &STRICT), [Check::Overlap]);
+}
+
+#[test]
+fn a_writer_that_became_a_reader_shares() {
+    let shared = "0 a asks\n1 a has 5 100\n10 a downgrades 100\n12 a downgraded 200\n13 b reads
+                  14 b has 5 200\n20 a gives 200\n30 b gives 200\n40 c asks\n41 c has 6 200
+                  42 c gives 200";
+    assert_eq!(failed(shared, &STRICT), []);
+    let early = "0 a asks\n1 a has 5 100\n2 b reads\n3 b has 5 200\n10 a downgrades 100
+                 12 a downgraded 200\n20 a gives 200\n30 b gives 200";
+    assert_eq!(failed(early, &STRICT), [Check::Overlap]);
 }

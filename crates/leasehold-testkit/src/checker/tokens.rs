@@ -4,6 +4,7 @@ use super::{
     Check, Violation,
     hold::{Grant, Op},
 };
+use crate::history::Manner;
 
 /// Two grants whose order is known are in the order of their fencing tokens. While holds exclude
 /// each other, that is the order in which they began, unless one was over before it was noticed;
@@ -17,7 +18,9 @@ pub(super) fn check(ops: &[&Op], exclusion: bool, found: &mut Vec<Violation>) {
     for (index, (op, grant)) in grants.iter().enumerate() {
         for (earlier, before) in &grants[..index] {
             let seen = || format!("{earlier}; then {op}");
-            let shares = earlier.manner.mode().joins(op.manner.mode());
+            let shares = earlier.manner.mode().joins(op.manner.mode())
+                || earlier.was_downgraded && op.manner == Manner::Read
+                || op.was_downgraded && earlier.manner == Manner::Read;
             if before.token == grant.token && !shares {
                 found.push(Violation {
                     check: Check::RepeatedToken,

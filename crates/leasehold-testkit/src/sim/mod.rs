@@ -20,7 +20,7 @@ use leasehold::{Client, backend::memory::Memory, clock::Clock, random::Random};
 use tokio::{task::JoinSet, time::sleep};
 
 pub use self::{mutant::Mutant, plan::Plan};
-use self::{mutant::Mutated, wire::Wire, worker::Worker};
+use self::{mutant::Mutated, target::MIN_HOLD, wire::Wire, worker::Worker};
 use crate::{
     checker::{self, Violation},
     history::{self, History, Record, What},
@@ -30,9 +30,12 @@ pub mod cancel;
 pub mod dice;
 pub mod wire;
 
+mod call;
+mod claim;
 mod mutant;
 mod plan;
 mod target;
+mod weather;
 mod worker;
 
 /// What came of one schedule.
@@ -111,7 +114,7 @@ async fn perform(plan: &Plan, mutant: Option<Mutant>) -> Vec<Record> {
     let clocks: Vec<Clock> = (0..=plan.clients).map(|_| Clock::virtual_time()).collect();
     let store = Memory::with_clock(clocks[0].clone());
     let history = History::new(clocks[0].clone());
-    let weather = Arc::new(wire::Weather::new(plan.faults.clone()));
+    let weather = Arc::new(weather::Weather::new(plan.faults.clone()));
     let mut clients = Vec::new();
     for (index, clock) in clocks.iter().enumerate().skip(1) {
         let wire = Wire::new(index, plan, &store, clock, &weather, &history);
@@ -147,7 +150,7 @@ async fn trouble(
     plan: &Plan,
     store: &Memory,
     clocks: &[Clock],
-    weather: &wire::Weather,
+    weather: &weather::Weather,
     history: &History,
 ) {
     let began = tokio::time::Instant::now();
@@ -186,6 +189,7 @@ async fn tidy_up(store: &Memory, clients: Vec<Client>, history: &History) {
             history.record("-", 0, What::Left { name, value });
         }
     }
+    sleep(MIN_HOLD).await;
     for entry in store.list("", None).await.unwrap().entries {
         let value = format!("{:?} {:?}", entry.holders, entry.waiters);
         history.record(

@@ -71,6 +71,7 @@ impl Mutated {
     }
 }
 
+#[deny(clippy::missing_trait_methods)] // a new method must reach the wire
 impl Backend for Mutated {
     fn capabilities(&self) -> Capabilities {
         self.wire.capabilities()
@@ -148,6 +149,18 @@ impl Backend for Mutated {
 
     async fn detach(&self, renewal: &Renewal) -> Result<Renewed, Failure> {
         self.wire.detach(renewal).await
+    }
+
+    async fn acquire_all(&self, requests: &[Request]) -> Result<Option<Vec<Grant>>, Failure> {
+        self.wire.acquire_all(requests).await
+    }
+
+    async fn downgrade(&self, renewal: &Renewal) -> Result<Renewed, Failure> {
+        self.wire.downgrade(renewal).await
+    }
+
+    async fn annotate(&self, renewal: &Renewal, note: Option<&str>) -> Result<Renewed, Failure> {
+        self.wire.annotate(renewal, note).await
     }
 
     async fn inspect(&self, name: &Name) -> Result<Status, Failure> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::dice::Dice;
+use super::{dice::Dice, target::MIN_HOLD};
 use crate::checker::Expect;
 
 /// Everything about a schedule that is decided beforehand.
@@ -86,6 +86,7 @@ impl Plan {
             vec!["rw"],
             vec!["s"],
             vec!["a", "rw"],
+            vec!["e"],
         ]);
         let calm = dice.chance(250);
         let faults_end = Duration::from_secs(2) + dice.millis(6000);
@@ -155,7 +156,7 @@ impl Plan {
         let longest = Duration::from_millis(self.ttls.iter().copied().max().unwrap_or(0));
         let calm = self.is_calm();
         // In calm, a few messages there and back; a waiter's next sign of life would be too late.
-        let idle = Duration::from_millis(400 + 20 * self.faults.latency);
+        let idle = MIN_HOLD + Duration::from_millis(400 + 20 * self.faults.latency);
         Expect {
             exclusion: !self.events.iter().any(|(_, event)| broken(event)),
             calm,

@@ -5,17 +5,14 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
 use leasehold::{
     backend::{
-        Attempt, Backend, Capabilities, ClientId, EVENT_BUFFER, Event, Events, Failure, Name,
-        Owner, Page, Released, Renewal, Renewed, Request, Status, memory::Memory,
+        Attempt, Backend, Capabilities, ClientId, EVENT_BUFFER, Event, Events, Failure, Grant,
+        Name, Owner, Page, Released, Renewal, Renewed, Request, Status, memory::Memory,
     },
     clock::Clock,
 };
@@ -25,50 +22,12 @@ use tokio::{
 };
 
 use super::{
+    call::{Acquire, AcquireAll, Annotate, AsyncCall, Detach, Downgrade, Release, Renew},
     dice::Dice,
-    plan::{Faults, Plan},
+    plan::Plan,
+    weather::Weather,
 };
 use crate::history::{History, Message, What};
-
-/// What goes wrong, until it clears up.
-#[derive(Debug)]
-pub struct Weather {
-    faults: Faults,
-    clear: AtomicBool,
-    began: Instant,
-}
-
-impl Weather {
-    /// Such weather from now on.
-    #[must_use]
-    pub fn new(faults: Faults) -> Self {
-        Self {
-            faults,
-            clear: AtomicBool::new(false),
-            began: Instant::now(),
-        }
-    }
-
-    /// Nothing goes wrong from now on.
-    pub fn clear(&self) {
-        self.clear.store(true, Ordering::Relaxed);
-    }
-
-    fn odds(&self, odds: u32) -> u32 {
-        if self.clear.load(Ordering::Relaxed) {
-            0
-        } else {
-            odds
-        }
-    }
-
-    fn is_cut_off(&self, client: usize) -> bool {
-        let now = self.began.elapsed();
-        let mut outages = self.faults.outages.iter();
-        !self.clear.load(Ordering::Relaxed)
-            && outages.any(|(who, from, to)| *who == client && (*from..*to).contains(&now))
-    }
-}
 
 /// One client's way to the store.
 #[derive(Clone, Debug)]
@@ -119,7 +78,7 @@ impl Wire {
 
     fn fate(&self) -> Fate {
         let (weather, dice) = (&self.weather, &self.dice);
-        let faults = &weather.faults;
+        let faults = weather.faults();
         let cut_off = weather.is_cut_off(self.client);
         let roll = |odds| dice.chance(weather.odds(odds));
         let silent = dice.chance(500);
@@ -208,57 +167,21 @@ impl Wire {
     }
 
     fn note(&self, owner: &Owner, message: Message) {
-        let (process, op) = who(owner);
+        let (process, op) = who(owner).unwrap_or_else(|| ("-".into(), 0));
         let owner = owner.as_str()[..26].to_owned();
         self.history
             .record(&process, op, What::Sent { message, owner });
     }
 }
 
-/// Whose acquisition this is: the workers write it into the label.
-pub(super) fn who(owner: &Owner) -> (String, u64) {
+/// Whose acquisition this is: the workers write it into the label, unless it is of several.
+fn who(owner: &Owner) -> Option<(String, u64)> {
     let label = owner.label();
-    let (process, op) = label.split_once('/').expect("labelled by a worker");
-    (
-        process.to_owned(),
-        op.parse().expect("labelled by a worker"),
-    )
+    let (process, op) = label.split_once('/')?;
+    Some((process.to_owned(), op.parse().ok()?))
 }
 
-/// A request that can be executed any number of times.
-trait AsyncCall<T>: Send + Sync + 'static {
-    fn execute(&self, store: &Memory) -> impl Future<Output = T> + Send;
-}
-
-struct Acquire(Request);
-struct Renew(Vec<Renewal>);
-struct Release(Name, Owner, Option<Duration>);
-struct Detach(Renewal);
-
-impl AsyncCall<Result<Attempt, Failure>> for Acquire {
-    async fn execute(&self, store: &Memory) -> Result<Attempt, Failure> {
-        store.acquire(&self.0).await
-    }
-}
-
-impl AsyncCall<Vec<Result<Renewed, Failure>>> for Renew {
-    async fn execute(&self, store: &Memory) -> Vec<Result<Renewed, Failure>> {
-        store.renew(&self.0).await
-    }
-}
-
-impl AsyncCall<Result<Released, Failure>> for Release {
-    async fn execute(&self, store: &Memory) -> Result<Released, Failure> {
-        store.release(&self.0, &self.1, self.2).await
-    }
-}
-
-impl AsyncCall<Result<Renewed, Failure>> for Detach {
-    async fn execute(&self, store: &Memory) -> Result<Renewed, Failure> {
-        store.detach(&self.0).await
-    }
-}
-
+#[deny(clippy::missing_trait_methods)] // a new method must meet faults too
 impl Backend for Wire {
     fn capabilities(&self) -> Capabilities {
         self.store.capabilities()
@@ -275,8 +198,9 @@ impl Backend for Wire {
         let answer = self
             .carry(&[&request.owner], Acquire(request.clone()), false)
             .await??;
-        if let Attempt::Queued(queued) = &answer {
-            let (process, op) = who(&request.owner);
+        if let Attempt::Queued(queued) = &answer
+            && let Some((process, op)) = who(&request.owner)
+        {
             self.history.record(
                 &process,
                 op,
@@ -316,6 +240,27 @@ impl Backend for Wire {
             .await?
     }
 
+    async fn acquire_all(&self, requests: &[Request]) -> Result<Option<Vec<Grant>>, Failure> {
+        let owners: Vec<&Owner> = requests.iter().map(|request| &request.owner).collect();
+        for owner in &owners {
+            self.note(owner, Message::Acquire);
+        }
+        self.carry(&owners, AcquireAll(requests.to_vec()), false)
+            .await?
+    }
+
+    async fn downgrade(&self, renewal: &Renewal) -> Result<Renewed, Failure> {
+        self.note(&renewal.owner, Message::Renew);
+        let call = Downgrade(renewal.clone());
+        self.carry(&[&renewal.owner], call, false).await?
+    }
+
+    async fn annotate(&self, renewal: &Renewal, note: Option<&str>) -> Result<Renewed, Failure> {
+        self.note(&renewal.owner, Message::Renew);
+        let call = Annotate(renewal.clone(), note.map(Into::into));
+        self.carry(&[&renewal.owner], call, true).await?
+    }
+
     async fn inspect(&self, name: &Name) -> Result<Status, Failure> {
         self.store.inspect(name).await
     }
@@ -353,7 +298,7 @@ async fn relay(wire: Wire, mut events: Events, client: mpsc::Sender<Event>) {
             },
         };
         let (weather, dice) = (&wire.weather, &wire.dice);
-        let faults = &weather.faults;
+        let faults = weather.faults();
         let cut_off = weather.is_cut_off(wire.client);
         let roll = |odds| dice.chance(weather.odds(odds));
         if cut_off || roll(faults.event_lost) {

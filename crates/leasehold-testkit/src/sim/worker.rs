@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use leasehold::{Client, ErrorKind, Guard, Renew};
+use leasehold::{Client, ErrorKind, Guard, Mode, Renew};
 use tokio::time::sleep;
 
-use super::{cancel::drop_after, dice::Dice, plan::Plan, target::Target};
+use super::{cancel::drop_after, claim::Claim, dice::Dice, plan::Plan, target::Target};
 use crate::history::{History, What};
 
 /// One task.
@@ -66,6 +66,7 @@ impl Worker {
             _ if self.overrun => Renew::Never,
             0 => Renew::Never,
             1 => Renew::AtMost(dice.millis(2000)),
+            2 => Renew::WhileProgress(Duration::from_millis(300)),
             _ => Renew::UntilReleased,
         };
         let label = format!("{}/{}", self.process, self.op);
@@ -74,7 +75,7 @@ impl Worker {
         self.note(What::Asked {
             name: name.into(),
             manner: target.manner(),
-            renewed: renew == Renew::UntilReleased,
+            renewed: target.is_kept(renew),
         });
         match self.acquire(&target).await {
             Some(guard) => self.hold(guard, ttl).await,
@@ -82,7 +83,7 @@ impl Worker {
         }
     }
 
-    async fn acquire(&self, target: &Target) -> Option<Guard> {
+    async fn acquire(&self, target: &Target) -> Option<Claim> {
         let dice = &self.dice;
         match dice.below(10) {
             0 => target.attempt().await,
@@ -95,7 +96,7 @@ impl Worker {
         }
     }
 
-    async fn hold(&self, guard: Guard, ttl: u64) {
+    async fn hold(&self, guard: Claim, ttl: u64) {
         let dice = &self.dice;
         let (token, deadline) = (
             guard.fencing_token().get(),
@@ -113,6 +114,7 @@ impl Worker {
             if self.is_lost(&guard, &self.client, span).await {
                 break;
             }
+            guard.progress();
             if dice.chance(100) {
                 let _ = guard.extend(Duration::from_millis(ttl)).await;
             }
@@ -136,7 +138,7 @@ impl Worker {
         lost
     }
 
-    async fn end(&self, guard: Guard) {
+    async fn end(&self, guard: Claim) {
         let dice = &self.dice;
         match dice.below(8) {
             0 | 1 => {
@@ -147,12 +149,37 @@ impl Worker {
                 self.note_release(&guard);
                 drop_after(guard.release(), dice.below(6) as u32).await;
             }
-            3 => self.hand_over(guard).await,
+            3 => match guard {
+                Claim::Lock(guard) if guard.mode() == Mode::Exclusive && dice.chance(500) => {
+                    self.read_on(guard).await;
+                }
+                Claim::Lock(guard) => self.hand_over(guard).await,
+                Claim::Lead(leadership) => {
+                    let _ = leadership.proclaim("another value").await;
+                    self.note_release(leadership.guard());
+                }
+            },
             _ => {
                 self.note_release(&guard);
                 let _ = guard.release().await;
             }
         }
+    }
+
+    /// Becomes a reader and holds for a while more.
+    async fn read_on(&self, guard: Guard) {
+        // Written before, for readers are let in before this one knows.
+        let deadline = self.deadline(&guard, &self.client);
+        self.note(What::Downgrading { deadline });
+        let Ok(guard) = guard.downgrade().await else {
+            return;
+        };
+        let deadline = self.deadline(&guard, &self.client);
+        self.note(What::Downgraded { deadline });
+        let span = self.dice.millis(100);
+        self.is_lost(&guard, &self.client, span).await;
+        self.note_release(&guard);
+        let _ = guard.release().await;
     }
 
     /// Gives the lock to another client, which holds it for a while more.
