@@ -24,9 +24,10 @@ use tempfile::TempDir;
 /// How long anything may take that should take a moment.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
-/// A file store of its own for one test.
+/// A store of its own for one test, and a directory.
 pub(crate) struct Store {
     directory: TempDir,
+    url: Option<String>,
 }
 
 /// What a command that ended had to say.
@@ -50,9 +51,19 @@ impl Said {
 }
 
 impl Store {
+    /// A file store.
     pub(crate) fn new() -> Self {
         Self {
             directory: TempDir::new().unwrap(),
+            url: None,
+        }
+    }
+
+    /// The store at `url`.
+    pub(crate) fn at(url: &str) -> Self {
+        Self {
+            url: Some(url.into()),
+            ..Self::new()
         }
     }
 
@@ -65,7 +76,8 @@ impl Store {
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("file:{}", self.file().display())
+        let file = || format!("file:{}", self.file().display());
+        self.url.clone().unwrap_or_else(file)
     }
 
     /// `leasehold ARGUMENTS`, to be changed before it is started.

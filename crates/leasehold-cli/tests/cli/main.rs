@@ -15,6 +15,7 @@ mod leases;
 mod lost;
 mod manual;
 mod queue;
+mod redis;
 mod run;
 mod show;
 mod signals;
