@@ -59,7 +59,8 @@ impl fmt::Display for Name {
 
 /// What is wrong with `name`, if anything.
 fn complaint(name: &str) -> Option<&'static str> {
-    const RESERVED: [&str; 4] = ["}~fence", "}~queue:", "}~waiters:", "}~held:"];
+    const RESERVED: [&str; 5] =
+        ["}~fence", "}~queue:", "}~waiters:", "}~held:", "}~note:"];
     if name.is_empty() {
         return Some("it is empty");
     }

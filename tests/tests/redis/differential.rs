@@ -19,6 +19,8 @@ use leasehold_core::Label;
 use leasehold_testkit::servers::RedisServer;
 use tokio::time::timeout;
 
+mod changes;
+
 const NAMES: [&str; 3] = ["a", "b{x}", "c d"];
 const CLIENTS: usize = 3;
 /// Nothing expires while a sequence runs.
@@ -121,12 +123,15 @@ impl Pair {
     async fn run(&mut self, steps: usize) {
         for _ in 0..steps {
             match self.dice(100) {
-                0..35 => self.start().await,
-                35..55 => self.repeat().await,
-                55..80 => self.release().await,
-                80..88 => self.renew().await,
-                88..92 => self.force().await,
-                92..97 => self.inspect().await,
+                0..27 => self.start().await,
+                27..35 => self.start_all().await,
+                35..52 => self.repeat().await,
+                52..75 => self.release().await,
+                75..82 => self.renew().await,
+                82..86 => self.downgrade().await,
+                86..90 => self.annotate().await,
+                90..93 => self.force().await,
+                93..97 => self.inspect().await,
                 _ => self.list().await,
             }
             self.compare_events().await;
@@ -159,6 +164,12 @@ impl Pair {
 
     async fn start(&mut self) {
         let name = Name::new(NAMES[usize::try_from(self.dice(3)).unwrap()]).unwrap();
+        let acquisition = self.new_acquisition(name);
+        self.acquisitions.push(acquisition);
+        self.ask(self.acquisitions.len() - 1).await;
+    }
+
+    fn new_acquisition(&self, name: Name) -> Acquisition {
         let client = &self.clients[usize::try_from(self.dice(CLIENTS as u64)).unwrap()].0;
         let owner = Owner::new(self.random.wide(), client, "host", 1, &Label::default());
         let limit = 2 + u32::try_from(self.dice(2)).unwrap();
@@ -176,14 +187,13 @@ impl Pair {
         if self.dice(4) != 0 {
             request.wait = Some(Wait::new(0, None, LONG));
         }
-        self.acquisitions.push(Acquisition {
+        Acquisition {
             request,
             seq: 0,
             tickets: (None, None),
             held: None,
             waited: mode,
-        });
-        self.ask(self.acquisitions.len() - 1).await;
+        }
     }
 
     /// An index of one of the last acquisitions, whatever became of it.
@@ -331,10 +341,10 @@ impl Pair {
 
     fn compare_status(&mut self, memory: &Status, redis: &Status) {
         let held = |status: &Status| {
-            let mut holders: Vec<(String, Mode, HolderKind)> = status
+            let mut holders: Vec<(String, Mode, HolderKind, Option<String>)> = status
                 .holders
                 .iter()
-                .map(|it| (it.value.clone(), it.mode, it.kind))
+                .map(|it| (it.value.clone(), it.mode, it.kind, it.note.clone()))
                 .collect();
             holders.sort_by(|a, b| a.0.cmp(&b.0));
             holders

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use leasehold_core::{FencingToken, Holder, HolderKind, Mode, Owner};
+use leasehold_core::{FencingToken, Holder, HolderKind, Mode, Owner, Ttl};
 
 /// What a lock's key holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,6 +111,14 @@ pub(super) fn holder(value: &[u8], remaining: Option<Duration>, now_micros: u64)
         .checked_sub(token.get())
         .map(Duration::from_micros);
     Some(holder)
+}
+
+/// A span as the scripts take it, rounded up, as long as the longest TTL at most.
+pub(super) fn millis(span: Option<Duration>) -> u64 {
+    let millis = span.unwrap_or_default().as_nanos().div_ceil(1_000_000);
+    u64::try_from(millis)
+        .unwrap_or(u64::MAX)
+        .min(Ttl::MAX.as_millis())
 }
 
 /// A foreign value as text that can be typed back: bytes that are no text, and the backslash

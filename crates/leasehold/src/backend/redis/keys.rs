@@ -81,6 +81,8 @@ pub struct Keys {
     pub waiters: String,
     /// Readers and permit holders with their expiries.
     pub held: String,
+    /// What holders have published about themselves.
+    pub notes: String,
 }
 
 impl Keys {
@@ -94,13 +96,20 @@ impl Keys {
             queue: format!("{prefix}{{{tag}}}~queue:{name}"),
             waiters: format!("{prefix}{{{tag}}}~waiters:{name}"),
             held: format!("{prefix}{{{tag}}}~held:{name}"),
+            notes: format!("{prefix}{{{tag}}}~note:{name}"),
             lock,
         }
     }
 
     /// In the order the scripts take them.
     #[must_use]
-    pub fn all(&self) -> [&str; 5] {
+    pub fn all(&self) -> [&str; 6] {
+        let [lock, fence, queue, waiters, held] = self.for_acquire();
+        [lock, fence, queue, waiters, held, &self.notes]
+    }
+
+    /// Those that an acquisition needs.
+    pub(super) fn for_acquire(&self) -> [&str; 5] {
         [
             &self.lock,
             &self.fence,

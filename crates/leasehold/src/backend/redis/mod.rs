@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use leasehold_core::{
-    Attempt, ClientId, Mode, Name, Owner, Released, Renewal, Renewed, Request, Status, Ttl,
+    Attempt, ClientId, Grant, Name, Owner, Released, Renewal, Renewed, Request, Status,
 };
 
 pub use self::{
@@ -32,6 +32,7 @@ mod push;
 mod renew;
 mod reply;
 mod script;
+mod several;
 mod slot;
 mod url;
 
@@ -95,27 +96,12 @@ impl Redis {
 
     /// The call of acquire.lua for `request`.
     fn acquire_call(&self, request: &Request, channel: &str) -> Call {
-        let mode = match request.mode {
-            Mode::Exclusive => "x",
-            _ => "s",
-        };
-        let limit = if request.mode.is_shared() {
-            request.mode.limit()
-        } else {
-            0
-        };
-        let hold = millis(request.min_hold);
         let wait = request.wait.as_ref();
-        Call::new(&ACQUIRE, self.keys(&request.name).all())
-            .arg(request.owner.as_str())
-            .arg(mode)
-            .number(limit.into())
-            .number(request.mode.weight().into())
-            .number(request.ttl.as_millis().max(hold))
-            .number(hold)
+        let call = Call::new(&ACQUIRE, self.keys(&request.name).for_acquire());
+        several::with_demand(call, request)
             .number(wait.is_some().into())
             .arg(channel)
-            .number(wait.map_or(0, |wait| millis(Some(wait.patience))))
+            .number(wait.map_or(0, |wait| form::millis(Some(wait.patience))))
             .number(wait.and_then(|wait| wait.ticket).unwrap_or(0))
             .number(wait.map_or(0, |wait| wait.seq.into()))
     }
@@ -129,6 +115,9 @@ impl Backend for Redis {
         capabilities.hand_off = true;
         capabilities.detach = true;
         capabilities.min_hold = true;
+        capabilities.many = true;
+        capabilities.downgrade = true;
+        capabilities.notes = true;
         capabilities.networked = true;
         capabilities
     }
@@ -169,7 +158,7 @@ impl Backend for Redis {
         const STEPS: usize = 100;
         let call = Call::new(&RELEASE, self.keys(name).all())
             .arg(owner.as_str())
-            .number(millis(min_hold));
+            .number(form::millis(min_hold));
         let link = self.connection.link().await?;
         let (released, mut left) = reply::released(&link.run(&call).await?)?;
         for _ in 0..STEPS {
@@ -192,6 +181,18 @@ impl Backend for Redis {
         // No lease hangs on a connection, so there is nothing else to do.
         let mut renewed = self.renew_in_batches(std::slice::from_ref(renewal)).await;
         renewed.pop().unwrap_or(Ok(Renewed::Missing))
+    }
+
+    async fn acquire_all(&self, requests: &[Request]) -> Result<Option<Vec<Grant>>, Failure> {
+        self.take_all(requests).await
+    }
+
+    async fn downgrade(&self, renewal: &Renewal) -> Result<Renewed, Failure> {
+        self.become_reader(renewal).await
+    }
+
+    async fn annotate(&self, renewal: &Renewal, note: Option<&str>) -> Result<Renewed, Failure> {
+        self.set_note(renewal, note).await
     }
 
     async fn inspect(&self, name: &Name) -> Result<Status, Failure> {
@@ -248,11 +249,4 @@ fn compare_clocks(server_millis: u64) {
         let off = Duration::from_millis(here.abs_diff(server_millis));
         tracing::warn!(?off, "the server's clock and this machine's differ");
     }
-}
-
-fn millis(span: Option<Duration>) -> u64 {
-    let millis = span.unwrap_or_default().as_nanos().div_ceil(1_000_000);
-    u64::try_from(millis)
-        .unwrap_or(u64::MAX)
-        .min(Ttl::MAX.as_millis())
 }

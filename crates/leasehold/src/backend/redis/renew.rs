@@ -7,7 +7,7 @@ use super::{
     Redis, failure, form,
     keys::Keys,
     reply,
-    script::{Call, RENEW, RENEW_SHARED},
+    script::{ANNOTATE, Call, DOWNGRADE, RENEW, RENEW_SHARED},
 };
 use crate::backend::Failure;
 
@@ -51,6 +51,35 @@ impl Redis {
         answers
     }
 
+    /// Turns an exclusive lease into a reader's.
+    pub(super) async fn become_reader(&self, renewal: &Renewal) -> Result<Renewed, Failure> {
+        let keys = self.keys(&renewal.name);
+        let call = with_lease(Call::new(&DOWNGRADE, keys.for_acquire()), renewal);
+        self.run_for_lease(&call, renewal).await
+    }
+
+    /// Publishes what a holder has to say, or takes it back.
+    pub(super) async fn set_note(
+        &self,
+        renewal: &Renewal,
+        note: Option<&str>,
+    ) -> Result<Renewed, Failure> {
+        let call = Call::new(&ANNOTATE, self.keys(&renewal.name).all());
+        let call = note
+            .into_iter()
+            .fold(with_lease(call, renewal), |call, note| call.arg(note));
+        self.run_for_lease(&call, renewal).await
+    }
+
+    async fn run_for_lease(&self, call: &Call, renewal: &Renewal) -> Result<Renewed, Failure> {
+        let reply = self.connection.link().await?.run(call).await?;
+        let answers = reply::renewed(&reply, &[renewal.ttl])?;
+        answers.first().copied().ok_or_else(|| {
+            let script = call.script.name();
+            failure::garbage(&format!("{script}: {reply:?}"))
+        })
+    }
+
     /// The call for a batch that is exclusive or shared throughout.
     fn renew_call(&self, batch: &[&Renewal]) -> Call {
         let keys: Vec<Keys> = batch.iter().map(|item| self.keys(&item.name)).collect();
@@ -74,6 +103,14 @@ impl Redis {
                 .number(item.ttl.as_millis())
         })
     }
+}
+
+/// What lease.lua takes.
+fn with_lease(call: Call, renewal: &Renewal) -> Call {
+    call.arg(renewal.owner.as_str())
+        .number(renewal.token.get())
+        .number(renewal.mode.weight().into())
+        .number(renewal.ttl.as_millis())
 }
 
 fn read(batch: &[usize], renewals: &[Renewal], reply: &Value) -> Vec<Result<Renewed, Failure>> {

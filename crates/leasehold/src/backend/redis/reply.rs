@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    Attempt, Grant, Held, Holder, HolderKind, Mode, Queued, Released, Renewed, Request, Status,
-    Ttl, Waiting,
+    Attempt, FencingToken, Grant, Held, Holder, HolderKind, Mode, Queued, Released, Renewed,
+    Request, Status, Ttl, Waiting,
 };
 use redis::Value;
 
 use super::{
     failure,
     form::{self, Form, SharedMember},
+    several,
 };
 use crate::backend::Failure;
 
@@ -19,11 +20,8 @@ pub(super) fn attempt(reply: &Value, request: &Request) -> Result<(Attempt, Opti
     if let Value::BulkString(token) = reply {
         let token = text(token).and_then(form::read_token);
         let token = token.ok_or_else(|| odd("acquire", reply))?;
-        let hold = request.min_hold.map_or(request.ttl, Ttl::clamped);
-        return Ok((
-            Attempt::Granted(Grant::new(token, request.ttl.max(hold))),
-            None,
-        ));
+        let grant = Grant::new(token, several::first_ttl(request));
+        return Ok((Attempt::Granted(grant), None));
     }
     let parts = array(reply).ok_or_else(|| odd("acquire", reply))?;
     match parts.first().and_then(string) {
@@ -64,6 +62,17 @@ fn held(parts: &[Value]) -> Option<(Attempt, Option<u64>)> {
     Some((attempt, Some(now)))
 }
 
+/// What acquire_all.lua answered to `count` requests.
+pub(super) fn tokens(reply: &Value, count: usize) -> Result<Option<Vec<FencingToken>>, Failure> {
+    if number(reply) == Some(0) {
+        return Ok(None);
+    }
+    let tokens = array(reply).filter(|tokens| tokens.len() == count);
+    let read = |token| string(token).and_then(form::read_token);
+    let tokens = tokens.and_then(|tokens| tokens.iter().map(read).collect());
+    tokens.map(Some).ok_or_else(|| odd("acquire_all", reply))
+}
+
 /// What release.lua answered, and why waiters that fit were left.
 pub(super) fn released(reply: &Value) -> Result<(Released, Option<String>), Failure> {
     let (result, reason) = match array(reply) {
@@ -98,7 +107,7 @@ pub(super) fn status(reply: &Value, name: &str) -> Result<(Status, bool), Failur
 }
 
 fn read_status(reply: &Value, name: &str) -> Option<(Status, bool)> {
-    let [kind, value, remaining, now, members, queue, wants] = array(reply)? else {
+    let [kind, value, remaining, now, members, queue, wants, notes] = array(reply)? else {
         return None;
     };
     let (kind, value) = (string(kind)?, data(value)?);
@@ -106,15 +115,27 @@ fn read_status(reply: &Value, name: &str) -> Option<(Status, bool)> {
     let now = u64::try_from(number(now)?).ok()?;
     let form = Form::read(value);
     let known = form != Form::Foreign;
+    let mut notes = array(notes)?
+        .iter()
+        .map(|note| string(note).map(Into::into));
     let holders = match (kind, form) {
         ("none", _) => Vec::new(),
         ("string", Form::Shared(limit, token)) => pairs(members)?
-            .filter_map(|(member, expiry)| {
+            .zip(notes)
+            .filter_map(|((member, expiry), note)| {
                 let left = left(expiry, now)?;
-                Some(SharedMember::read(member)?.holder(limit, token, left))
+                let mut holder = SharedMember::read(member)?.holder(limit, token, left);
+                holder.note = note;
+                Some(holder)
             })
             .collect(),
-        ("string", _) => form::holder(value, remaining, now).into_iter().collect(),
+        ("string", _) => form::holder(value, remaining, now)
+            .into_iter()
+            .map(|mut holder| {
+                holder.note = notes.next().flatten();
+                holder
+            })
+            .collect(),
         _ => vec![wrong_type(kind.into(), remaining)],
     };
     let waiters = pairs(queue)?

@@ -32,7 +32,9 @@ impl Script {
     }
 
     fn new(name: &'static str, text: &str) -> Self {
-        let text = text.replace("-- include common.lua\n", COMMON);
+        let text = text
+            .replace("-- include common.lua\n", COMMON)
+            .replace("-- include lease.lua\n", LEASE);
         let sha = redis::Script::new(&text).get_hash().to_owned();
         Self { name, text, sha }
     }
@@ -40,12 +42,15 @@ impl Script {
 
 /// All scripts, for audits and tests.
 #[must_use]
-pub fn scripts() -> [&'static Script; 7] {
+pub fn scripts() -> [&'static Script; 10] {
     [
         &ACQUIRE,
         &RELEASE,
         &RENEW,
         &RENEW_SHARED,
+        &ACQUIRE_ALL,
+        &DOWNGRADE,
+        &ANNOTATE,
         &INSPECT,
         &FORCE,
         &RIGHTS,
@@ -53,6 +58,7 @@ pub fn scripts() -> [&'static Script; 7] {
 }
 
 const COMMON: &str = include_str!("scripts/common.lua");
+const LEASE: &str = include_str!("scripts/lease.lua");
 
 macro_rules! script {
     ($constant:ident, $name:literal) => {
@@ -64,6 +70,9 @@ script!(ACQUIRE, "acquire");
 script!(RELEASE, "release");
 script!(RENEW, "renew");
 script!(RENEW_SHARED, "renew_shared");
+script!(ACQUIRE_ALL, "acquire_all");
+script!(DOWNGRADE, "downgrade");
+script!(ANNOTATE, "annotate");
 script!(INSPECT, "inspect");
 script!(FORCE, "force");
 script!(RIGHTS, "rights");
@@ -126,7 +135,7 @@ mod tests {
     fn helpers_stand_behind_the_fast_path_and_only_where_asked_for() {
         for script in scripts() {
             assert!(
-                !script.text().contains("include common.lua\n"),
+                !script.text().contains("\n-- include "),
                 "{}",
                 script.name()
             );

@@ -68,11 +68,7 @@ local function already(state)
     if want.mode ~= 's' or want.limit ~= state.limit or want.weight ~= weight then
       return conflict(state.limit)
     end
-    if tonumber(call('ZSCORE', held, member)) < until_ms then
-      call('ZREM', held, member)
-      call('ZADD', held, int(until_ms), member)
-      follow_holders()
-    end
+    lengthen(member, until_ms)
     return state.token
   end
   if find_member('~kept;' .. owner, likely, state) then return { 'ended' } end

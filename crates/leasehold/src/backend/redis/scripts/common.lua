@@ -68,6 +68,15 @@ local function follow_holders()
   end
 end
 
+-- Lengthens the lease of a shared holder, and never shortens it. Removed and added again, because a
+-- full server refuses the addition alone.
+local function lengthen(member, until_ms)
+  if tonumber(call('ZSCORE', held, member)) >= until_ms then return end
+  call('ZREM', held, member)
+  call('ZADD', held, int(until_ms), member)
+  follow_holders()
+end
+
 -- What the name is now: kind free, exclusive, shared, kept, foreign or wrong.
 local function look()
   local value = try('GET', lock)

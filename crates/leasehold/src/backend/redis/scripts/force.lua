@@ -2,6 +2,7 @@
 --
 -- KEYS[1]  lock      KEYS[2]  fence     KEYS[3]  queue     KEYS[4]  waiters   KEYS[5]  held
 --                    what they hold: common.lua
+-- KEYS[6]  notes     hash: holder -> its note
 -- ARGV[1]  observed  the owner, or the whole value of the lock
 -- ARGV[2]  channel   of the client in the owner; empty for a foreign value
 --
@@ -18,7 +19,7 @@ local observed = ARGV[1]
 local function remove(state)
   local whole = state.value == observed and state.kind ~= 'shared'
   if state.kind ~= 'free' and state.kind ~= 'wrong' and (whole or state.owner == observed) then
-    call('DEL', lock)
+    call('DEL', lock, KEYS[6])
     return true, state.kind == 'exclusive' and state.owner
   end
   if state.kind ~= 'shared' then return false end
@@ -26,6 +27,7 @@ local function remove(state)
     local owner = split_member(member)
     if owner == observed or owner == '~kept;' .. observed then
       call('ZREM', held, member)
+      call('HDEL', KEYS[6], owner)
       follow_holders()
       return true, owner == observed and owner
     end

@@ -2,9 +2,10 @@
 --
 -- KEYS[1]  lock      KEYS[2]  fence     KEYS[3]  queue     KEYS[4]  waiters   KEYS[5]  held
 --                    what they hold: common.lua
+-- KEYS[6]  notes     hash: holder -> its note
 -- ARGV               none
 --
--- Returns  {type, value, remaining, now, held, queue, wants}
+-- Returns  {type, value, remaining, now, held, queue, wants, notes}
 --          type       what TYPE says of the lock: none, string, or what is no lock
 --          value      of the lock; empty unless it is a string
 --          remaining  ms until it expires; -1 never, -2 absent
@@ -12,6 +13,7 @@
 --          held       shared holder, expiry in ms, and so on; dead ones among them
 --          queue      owner, ticket, and so on
 --          wants      what each of them asks for, in the order of the queue
+--          notes      that of the holder, or of each shared holder in their order; nil without one
 --
 -- Why a script: the parts must be of one moment.
 
@@ -26,5 +28,15 @@ end
 local queue = call('ZRANGE', KEYS[3], 0, -1, 'WITHSCORES')
 local wants = {}
 for i = 1, #queue, 2 do wants[#wants + 1] = call('HGET', KEYS[4], queue[i]) or '' end
+local function note(holder)
+  local text = redis.pcall('HGET', KEYS[6], string.match(holder, '^(.*;)%d+@?%d*$') or '')
+  return type(text) == 'string' and text
+end
+local notes = {}
+if held[1] then
+  for i = 1, #held, 2 do notes[#notes + 1] = note(held[i]) end
+else
+  notes[1] = note(value)
+end
 return { kind, value, call('PTTL', KEYS[1]), time[1] .. string.format('%06d', time[2]), held, queue,
-  wants }
+  wants, notes }

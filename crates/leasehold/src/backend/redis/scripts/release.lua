@@ -3,6 +3,7 @@
 --
 -- KEYS[1]  lock      KEYS[2]  fence     KEYS[3]  queue     KEYS[4]  waiters   KEYS[5]  held
 --                    what they hold: common.lua
+-- KEYS[6]  notes     hash: holder -> its note
 -- ARGV[1]  owner     unique per acquisition, ends in `;`
 -- ARGV[2]  hold      minimum hold in ms, counted from the grant; 0 for none
 --
@@ -17,7 +18,7 @@
 if ARGV[2] == '0' and redis.call('EXISTS', KEYS[3]) == 0 then
   local value = redis.pcall('GET', KEYS[1])
   if type(value) == 'string' and string.sub(value, 1, #ARGV[1]) == ARGV[1] then
-    redis.call('DEL', KEYS[1])
+    redis.call('DEL', KEYS[1], KEYS[6])
     return 1
   end
 end
@@ -35,6 +36,7 @@ end
 local function give_up(state)
   if state.kind == 'exclusive' and state.owner == owner then
     local rest = left(tonumber(state.token) / 1000)
+    call('DEL', KEYS[6])
     if rest > 0 then
       call('SET', lock, '~kept;' .. state.value, 'PXAT', int(now + rest))
       return 2
@@ -47,6 +49,7 @@ local function give_up(state)
   if not member then return 0 end
   local _, weight, granted = split_member(member)
   call('ZREM', held, member)
+  call('HDEL', KEYS[6], owner)
   local rest = left(granted or tonumber(state.token) / 1000)
   if rest > 0 then call('ZADD', held, int(now + rest), '~kept;' .. owner .. int(weight)) end
   follow_holders()
