@@ -1,13 +1,15 @@
 //! Each script by itself: what is there before, the call, the reply, what is there after.
 //!
-//! In all texts `A`, `B`, `C` stand for owners, `LOCK`, `FENCE`, `QUEUE`, `WAITERS`, `HELD` for the
-//! keys of one lock, and `~` for the digits that the fencing token begins with: the fence is set
+//! In all texts `A`, `B`, `C` stand for owners, `LOCK`, `FENCE`, `QUEUE`, `WAITERS`, `HELD`,
+//! `NOTES` for the keys of one lock, `OTHER` for the first key of another, and `~` for the digits that the fencing token begins with: the fence is set
 //! far ahead of the clock, so tokens are known. Times are checked for their range only.
 
 use leasehold::backend::redis::{Keys, Prefix, scripts};
 use leasehold_testkit::servers::RedisServer;
 
 use crate::peer::name;
+
+mod changes;
 
 const A: &str = "00000000000000000000000001;000000000000a;host/1;;";
 const B: &str = "00000000000000000000000002;000000000000b;host/2;;";
@@ -364,7 +366,7 @@ const CASES: &[Case] = &[
             "HSET WAITERS B text",
         ],
         "inspect",
-        "string ~shared:0;~0 50000..60000 * A1 5 B 5 text",
+        "string ~shared:0;~0 50000..60000 * A1 5 B 5 text (nil)",
         &[("ZCARD HELD", "1"), ("EXISTS LOCK", "1")],
     ),
 ];
@@ -373,7 +375,7 @@ const CASES: &[Case] = &[
 fn every_script_does_what_its_header_says() {
     let server = RedisServer::start();
     let keys = Keys::new(&Prefix::default(), &name("n"));
-    for (title, before, call, reply, after) in CASES {
+    for (title, before, call, reply, after) in CASES.iter().chain(changes::CASES) {
         server.cli(&["FLUSHALL"]);
         run(&server, &keys, "SET FENCE ~0");
         for command in *before {
@@ -395,6 +397,11 @@ fn every_script_does_what_its_header_says() {
     }
 }
 
+/// The keys of another lock, in another slot.
+fn other() -> Keys {
+    Keys::new(&Prefix::default(), &name("other"))
+}
+
 fn filled(keys: &Keys, text: &str) -> String {
     let words = text.split(' ').map(|word| {
         let word = match word {
@@ -403,6 +410,8 @@ fn filled(keys: &Keys, text: &str) -> String {
             "QUEUE" => return keys.queue.clone(),
             "WAITERS" => return keys.waiters.clone(),
             "HELD" => return keys.held.clone(),
+            "NOTES" => return keys.notes.clone(),
+            "OTHER" => return other().lock,
             "-" => return String::new(),
             word => word,
         };
@@ -438,9 +447,11 @@ fn call_script(server: &RedisServer, keys: &Keys, call: &str) -> String {
         .find(|it| it.name() == script)
         .unwrap()
         .text();
+    let second = other();
     let given: Vec<&str> = match script {
         "renew" => vec![&keys.lock, &keys.waiters],
         "renew_shared" => vec![&keys.lock, &keys.held, &keys.waiters],
+        "acquire_all" => [&keys.all()[..5], &second.all()[..5]].concat(),
         _ => keys.all().to_vec(),
     };
     let count = given.len().to_string();

@@ -1,0 +1,187 @@
+//! Several locks at once, and what becomes of a lease while it is held.
+
+use super::Case;
+
+pub(super) const CASES: &[Case] = &[
+    (
+        "several free locks are taken at once",
+        &[],
+        "acquire_all A x 0 1 60000 0 B s 3 2 5000 0",
+        "~1 *",
+        &[
+            ("GET LOCK", "A~1"),
+            ("PTTL LOCK", "50000..60000"),
+            ("PTTL OTHER", "1..5000"),
+        ],
+    ),
+    (
+        "none of several is taken when the last is held",
+        &["SET OTHER C~0 PX 60000"],
+        "acquire_all A x 0 1 60000 0 B x 0 1 60000 0",
+        "0",
+        &[("EXISTS LOCK", "0"), ("GET OTHER", "C~0")],
+    ),
+    (
+        "none of several is taken when somebody waits for one",
+        &[
+            "SET LOCK ~shared:0;~0 PX 60000",
+            "ZADD HELD 9000000000000 B1",
+            "ZADD QUEUE 5 C",
+            "HSET WAITERS C x|0|1|60000|0|9000000000000|4|chan",
+        ],
+        "acquire_all A s 0 1 60000 0 A x 0 1 60000 0",
+        "0",
+        &[
+            ("ZCARD HELD", "1"),
+            ("EXISTS OTHER", "0"),
+            ("GET FENCE", "~0"),
+        ],
+    ),
+    (
+        "several are taken past waiters that are dead",
+        &["ZADD QUEUE 5 C", "HSET WAITERS C x|0|1|60000|0|1|4|chan"],
+        "acquire_all A x 0 1 60000 0 B x 0 1 60000 0",
+        "~1 *",
+        &[("GET LOCK", "A~1"), ("EXISTS QUEUE WAITERS", "0")],
+    ),
+    (
+        "a reader among several joins those that read",
+        &[
+            "SET LOCK ~shared:0;~0 PX 5000",
+            "ZADD HELD 9000000000000 B1",
+        ],
+        "acquire_all A s 0 1 60000 0 A x 0 1 60000 0",
+        "~0 *",
+        &[("ZCARD HELD", "2"), ("GET FENCE", "~0")],
+    ),
+    (
+        "a writer becomes a reader under its fencing token, and forgets an old phase",
+        &["SET LOCK A~0 PX 5000", "ZADD HELD 9000000000000 C1"],
+        "downgrade A ~0 1 60000",
+        "r",
+        &[
+            ("GET LOCK", "~shared:0;~0"),
+            ("GET FENCE", "~0"),
+            ("ZRANGE HELD 0 -1", "A1"),
+            ("PTTL LOCK", "50000..60000"),
+            ("PTTL HELD", "50000..60000"),
+        ],
+    ),
+    (
+        "a writer that becomes a reader loses no time",
+        &["SET LOCK A~0 PX 90000"],
+        "downgrade A ~0 1 60000",
+        "r",
+        &[("PTTL LOCK", "80000..90000")],
+    ),
+    (
+        "a reader stays one",
+        &[
+            "SET LOCK ~shared:0;~0 PX 5000",
+            "ZADD HELD 1 C1 4000000000000 A1",
+        ],
+        "downgrade A ~0 1 7000000000000",
+        "r",
+        &[
+            ("GET LOCK", "~shared:0;~0"),
+            ("ZRANGE HELD 0 -1", "A1"),
+            ("PTTL LOCK", "4000000000000.."),
+        ],
+    ),
+    (
+        "another's lock is not downgraded",
+        &["SET LOCK A~1 PX 5000"],
+        "downgrade A ~0 1 60000",
+        "n",
+        &[("GET LOCK", "A~1"), ("PTTL LOCK", "1..5000")],
+    ),
+    (
+        "a lock that is gone is not downgraded, and not created",
+        &[],
+        "downgrade A ~0 1 60000",
+        "m",
+        &[("EXISTS LOCK HELD", "0")],
+    ),
+    (
+        "a minimum hold is not downgraded",
+        &["SET LOCK ~kept;A~0 PX 5000"],
+        "downgrade A ~0 1 60000",
+        "n",
+        &[("GET LOCK", "~kept;A~0")],
+    ),
+    (
+        "a note renews, and forgets what former holders left",
+        &["SET LOCK A~0 PX 5000", "HSET NOTES B old"],
+        "annotate A ~0 1 60000 new",
+        "r",
+        &[
+            ("HGETALL NOTES", "A new"),
+            ("PTTL NOTES", "50000..60000"),
+            ("PTTL LOCK", "50000..60000"),
+        ],
+    ),
+    (
+        "a note is taken back",
+        &["SET LOCK A~0 PX 5000", "HSET NOTES A old"],
+        "annotate A ~0 1 60000",
+        "r",
+        &[("EXISTS NOTES", "0")],
+    ),
+    (
+        "readers have a note each",
+        &[
+            "SET LOCK ~shared:0;~0 PX 5000",
+            "ZADD HELD 9000000000000 A1 9000000000000 B1",
+            "HSET NOTES B theirs",
+        ],
+        "annotate A ~0 1 60000 ours",
+        "r",
+        &[("HGETALL NOTES", "B theirs A ours")],
+    ),
+    (
+        "only a holder writes a note",
+        &["SET LOCK B~0 PX 5000"],
+        "annotate A ~0 1 60000 late",
+        "n",
+        &[("EXISTS NOTES", "0"), ("PTTL LOCK", "1..5000")],
+    ),
+    (
+        "a release takes the note along",
+        &["SET LOCK A~0 PX 5000", "HSET NOTES A new"],
+        "release A 0",
+        "1",
+        &[("EXISTS LOCK NOTES", "0")],
+    ),
+    (
+        "a release under a minimum hold takes the note along",
+        &["SET LOCK A~0 PX 5000", "HSET NOTES A new"],
+        "release A 3000",
+        "2",
+        &[("GET LOCK", "~kept;A~0"), ("EXISTS NOTES", "0")],
+    ),
+    (
+        "the release of a reader takes its note along and no other",
+        &[
+            "SET LOCK ~shared:0;~0 PX 90000",
+            "ZADD HELD 7000000000000 A1 7000000000000 B1",
+            "HSET NOTES A mine B theirs",
+        ],
+        "release A 0",
+        "1",
+        &[("HGETALL NOTES", "B theirs")],
+    ),
+    (
+        "force takes the note along",
+        &["SET LOCK A~0 PX 5000", "HSET NOTES A new"],
+        "force A -",
+        "1",
+        &[("EXISTS LOCK NOTES", "0")],
+    ),
+    (
+        "inspection tells the note of the holder, and of nobody else",
+        &["SET LOCK A~0 PX 60000", "HSET NOTES A new B old"],
+        "inspect",
+        "string A~0 50000..60000 * new",
+        &[("HLEN NOTES", "2")],
+    ),
+];
