@@ -1,9 +1,9 @@
 //! Each script by itself: what is there before, the call, the reply, what is there after.
 //!
 //! In all texts `A`, `B`, `C` stand for owners, `LOCK`, `FENCE`, `QUEUE`, `WAITERS`, `HELD`,
-//! `NOTES` for the keys of one lock, `OTHER` for the first key of another, and `~` for the digits that the fencing token begins with: the fence is set
-//! far ahead of the clock, so tokens are known. Times are checked for their range only.
-
+//! `NOTES` for the keys of one lock, `OTHER` for the first key of another, and `~` for the digits
+//! that the fencing token begins with: the fence is set far ahead of the clock, so tokens are known.
+//! Times are checked for their range only.
 use leasehold::backend::redis::{Keys, Prefix, scripts};
 use leasehold_testkit::servers::RedisServer;
 
