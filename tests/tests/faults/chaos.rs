@@ -81,10 +81,19 @@ fn processes_at_a_server_exclude_each_other_whatever_befalls_the_network() {
         }
         sleep(dice.millis(400));
         proxy.recover();
+        b04_every_entry_ends_by_itself(&server);
     }
     // What is half-open stays so until someone notices; here the network does.
     proxy.cut();
     crew.check(&runtime, now(), home.path());
+}
+
+/// No lock, queue or waiter is without an expiry; the fencing counter alone stays.
+fn b04_every_entry_ends_by_itself(server: &RedisServer) {
+    let keys = server.cli(&["KEYS", "*"]);
+    for key in keys.lines().filter(|key| !key.ends_with("~fence")) {
+        assert_ne!(server.cli(&["PTTL", key]), "-1", "{key} has no expiry");
+    }
 }
 
 /// The control of these tests: a store that forgets who holds is noticed.

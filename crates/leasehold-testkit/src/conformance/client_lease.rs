@@ -24,10 +24,10 @@ async fn expect_lost(guard: &Guard, loss: Loss) {
 /// A lock is held for several of its TTLs while another tries all the time.
 pub async fn b08_renewal_keeps_a_lock<T: Topology>(store: &T) {
     let (one, two) = (client(store).await, client(store).await);
-    let ttl = Duration::from_secs(1);
+    let ttl = Duration::from_secs(2);
     let guard = one.lock("kept").with_ttl(ttl).acquire().await.unwrap();
     let begun = Instant::now();
-    while begun.elapsed() < ttl * 3 {
+    while begun.elapsed() < ttl * 2 {
         assert!(two.lock("kept").try_acquire().await.unwrap().is_none());
         guard.check().unwrap();
         sleep(ttl / 20).await;
@@ -84,7 +84,7 @@ pub async fn a_capped_lease_ends_at_its_cap<T: Topology>(store: &T) {
     let begun = Instant::now();
     expect_lost(&guard, Loss::Expired).await;
     let held = begun.elapsed();
-    assert!(held > cap - cap / 3 && held <= cap + cap / 3, "{held:?}");
+    assert!(held > cap - cap / 3 && held <= cap + SOON, "{held:?}");
 }
 
 /// An extension lengthens a lease once; one that is out of range changes nothing.
@@ -154,11 +154,10 @@ pub async fn b07_validity_is_less_than_what_the_store_keeps<T: Topology>(store: 
     sleep(Duration::from_millis(300)).await;
     first.release().await.unwrap();
     let guard = waiter.await.unwrap();
-    let (left, status) = (guard.remaining(), two.inspect("validity").await.unwrap());
-    let kept = status.holders[0].remaining.unwrap();
-    // The store was asked later than the guard, so it may show less by so much.
-    let slack = Duration::from_millis(500);
-    assert!(left < ttl && left <= kept + slack, "{left:?} of {kept:?}");
+    let (left, asked) = (guard.remaining(), Instant::now());
+    let status = two.inspect("validity").await.unwrap();
+    let kept = status.holders[0].remaining.unwrap() + asked.elapsed();
+    assert!(left < ttl && left <= kept, "{left:?} of {kept:?}");
     assert!(left > ttl / 2, "{left:?}");
 }
 

@@ -33,7 +33,7 @@ pub async fn a_renewal_lengthens<T: Topology>(store: &T) {
 /// A lease that is renewed in time is never free, for several of its TTLs.
 pub async fn renewals_keep_a_lease<T: Topology>(store: &T) {
     let (peer, other) = (Peer::join(store).await, Peer::join(store).await);
-    let ttl = Duration::from_secs(1);
+    let ttl = Duration::from_secs(2);
     let lease = peer.take_for("renewed", ttl).await;
     let begun = Instant::now();
     while begun.elapsed() < ttl * 2 {

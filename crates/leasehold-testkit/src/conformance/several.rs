@@ -5,7 +5,7 @@ use leasehold::{
     backend::{Attempt, Backend, Mode, Renewed, Request},
 };
 
-use super::{LONG, Lease, Peer, SHORT, SOON, Topology, peer::request, peer::waiting};
+use super::{LONG, Lease, Peer, SOON, Topology, peer::request, peer::waiting};
 
 fn requests<B: Backend>(peer: &Peer<B>, names: &[&str]) -> Vec<Request> {
     names
@@ -171,7 +171,7 @@ pub async fn a_note_is_seen_until_the_lease_ends<T: Topology>(store: &T) {
         .await
         .unwrap();
     peer.release("noted", &lease.owner).await;
-    let next = other.take_for("noted", SHORT).await;
+    let next = other.take_for("noted", SOON).await;
     assert_eq!(other.status("noted").await.holders[0].note, None);
     let answer = peer
         .backend
