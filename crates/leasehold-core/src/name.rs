@@ -59,8 +59,7 @@ impl fmt::Display for Name {
 
 /// What is wrong with `name`, if anything.
 fn complaint(name: &str) -> Option<&'static str> {
-    const RESERVED: [&str; 5] =
-        ["}~fence", "}~queue:", "}~waiters:", "}~held:", "}~note:"];
+    const RESERVED: [&str; 5] = ["}~fence", "}~queue:", "}~waiters:", "}~held:", "}~note:"];
     if name.is_empty() {
         return Some("it is empty");
     }

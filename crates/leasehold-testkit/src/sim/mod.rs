@@ -34,6 +34,7 @@ mod call;
 mod claim;
 mod mutant;
 mod plan;
+mod several;
 mod target;
 mod weather;
 mod worker;
@@ -132,7 +133,7 @@ async fn perform(plan: &Plan, mutant: Option<Mutant>) -> Vec<Record> {
         let worker = Worker::new(number, plan, client, other, &history);
         workers.spawn(worker.run());
     }
-    let trouble = trouble(plan, &store, &clocks, &weather, &history);
+    let trouble = trouble(plan, &store, &clocks, &clients, &weather, &history);
     let finished = async {
         while let Some(ended) = workers.join_next().await {
             ended.expect("a worker panicked");
@@ -150,6 +151,7 @@ async fn trouble(
     plan: &Plan,
     store: &Memory,
     clocks: &[Clock],
+    clients: &[Client],
     weather: &weather::Weather,
     history: &History,
 ) {
@@ -162,6 +164,10 @@ async fn trouble(
             plan::Event::Leap(client, span) => {
                 clocks[*client].leap(*span);
                 history.record(&format!("c{client}"), 0, What::Leapt { by: nanos(*span) });
+            }
+            plan::Event::Shutdown(client) => {
+                let client = clients[*client - 1].clone();
+                tokio::spawn(async move { client.shutdown(Duration::from_secs(30)).await });
             }
             plan::Event::Suspend(span) => {
                 clocks.iter().for_each(|clock| clock.leap(*span));

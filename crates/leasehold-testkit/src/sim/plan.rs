@@ -69,6 +69,8 @@ pub enum Event {
     Revoke(&'static str),
     /// The clock of one client leaps.
     Leap(usize, Duration),
+    /// A client is shut down, whatever its tasks are about.
+    Shutdown(usize),
     /// The machine that everything runs on is suspended.
     Suspend(Duration),
 }
@@ -175,7 +177,7 @@ impl Event {
     const fn span(&self) -> Duration {
         match self {
             Self::Leap(_, span) | Self::Suspend(span) => *span,
-            Self::Vanish(_) | Self::Revoke(_) => Duration::ZERO,
+            Self::Vanish(_) | Self::Revoke(_) | Self::Shutdown(_) => Duration::ZERO,
         }
     }
 }
@@ -228,6 +230,10 @@ fn events(
             _ => Event::Suspend(span),
         };
         events.push((dice.millis(end.as_millis() as u64), event));
+    }
+    if dice.chance(60) {
+        let client = 1 + dice.below(clients as u64) as usize;
+        events.push((dice.millis(end.as_millis() as u64), Event::Shutdown(client)));
     }
     events.sort_by_key(|(at, _)| *at);
     events

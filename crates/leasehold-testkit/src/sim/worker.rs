@@ -11,17 +11,18 @@ use crate::history::{History, What};
 /// One task.
 pub(super) struct Worker {
     number: usize,
-    dice: Dice,
-    client: Client,
+    pub(super) dice: Dice,
+    pub(super) client: Client,
     other: Client,
-    history: History,
-    names: Vec<&'static str>,
-    ttls: Vec<u64>,
+    pub(super) history: History,
+    pub(super) names: Vec<&'static str>,
+    pub(super) ttls: Vec<u64>,
     rounds: u32,
     overrun: bool,
+    pub(super) calm: bool,
     /// The number of its current acquisition.
-    op: u64,
-    process: String,
+    pub(super) op: u64,
+    pub(super) process: String,
     /// The process of the other client.
     neighbour: String,
 }
@@ -44,6 +45,7 @@ impl Worker {
             ttls: plan.ttls.clone(),
             rounds: plan.rounds,
             overrun: plan.overrun,
+            calm: plan.is_calm(),
             op: 0,
             process: format!("c{}", number % plan.clients + 1),
             neighbour: format!("c{}", (number + 1) % plan.clients + 1),
@@ -54,7 +56,11 @@ impl Worker {
         sleep(self.dice.millis(50)).await;
         for round in 0..self.rounds {
             self.op = (self.number * 1000) as u64 + u64::from(round);
-            self.acquire_and_hold().await;
+            if self.names.len() > 1 && self.dice.chance(200) {
+                self.take_several().await;
+            } else {
+                self.acquire_and_hold().await;
+            }
             sleep(self.dice.millis(300)).await;
         }
     }
@@ -190,19 +196,25 @@ impl Worker {
             return;
         };
         sleep(self.dice.millis(100)).await;
-        let guard = loop {
-            match self.other.adopt(lease.clone()).await {
-                Ok(guard) => break guard,
+        // By turns, for one of them may have been shut down.
+        let mut both = [
+            (&self.other, &self.neighbour),
+            (&self.client, &self.process),
+        ]
+        .into_iter()
+        .cycle();
+        let (guard, (client, by)) = loop {
+            let heir = both.next().expect("a cycle has no end");
+            match heir.0.adopt(lease.clone()).await {
+                Ok(guard) => break (guard, heir),
                 Err(error) if error.kind() == ErrorKind::Lost => return,
                 Err(_) => sleep(Duration::from_millis(50)).await,
             }
         };
-        let deadline = self.deadline(&guard, &self.other);
-        let by = self.neighbour.clone();
+        let (deadline, by) = (self.deadline(&guard, client), by.clone());
         self.note(What::Adopted { by, deadline });
-        self.is_lost(&guard, &self.other, self.dice.millis(100))
-            .await;
-        let deadline = self.deadline(&guard, &self.other);
+        self.is_lost(&guard, client, self.dice.millis(100)).await;
+        let deadline = self.deadline(&guard, client);
         self.note(What::Release { deadline });
         let _ = guard.release().await;
     }
@@ -214,7 +226,7 @@ impl Worker {
     }
 
     /// The deadline of a guard of `client`, on the history's clock.
-    fn deadline(&self, guard: &Guard, client: &Client) -> u64 {
+    pub(super) fn deadline(&self, guard: &Guard, client: &Client) -> u64 {
         let (mine, deadline) = (client.clock().now(), guard.deadline());
         let now = self.history.now();
         if deadline > mine {
