@@ -35,6 +35,7 @@ pub mod backend;
 #[cfg(feature = "blocking")]
 pub mod blocking;
 pub mod clock;
+pub mod fence;
 pub mod random;
 
 mod builder;
