@@ -72,6 +72,12 @@ impl Holder {
         self.lines.recv_timeout(LONG).expect("the holder answers")
     }
 
+    /// The next line if it has said one; never waits.
+    #[must_use]
+    pub fn try_line(&self) -> Option<String> {
+        self.lines.try_recv().ok()
+    }
+
     /// The next line, which begins with `word`: the rest of it.
     ///
     /// # Panics

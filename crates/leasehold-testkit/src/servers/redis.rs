@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    net::{Ipv4Addr, SocketAddr, TcpListener},
+    net::{Ipv4Addr, SocketAddr},
     path::PathBuf,
     thread,
     time::{Duration, Instant},
@@ -11,7 +11,7 @@ use std::{
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
-use super::{find, leash::Leash, resp};
+use super::{find, leash::Leash, ready::free_port, resp};
 
 /// A server of this test's own, with append-only persistence so that a restart can keep the data.
 #[derive(Debug)]
@@ -169,14 +169,6 @@ fn program() -> PathBuf {
     names.iter().find_map(|name| find(name)).unwrap_or_else(|| {
         panic!("none of {names:?} is here; install them: cargo xtask servers install")
     })
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    listener
-        .local_addr()
-        .expect("a bound socket has an address")
-        .port()
 }
 
 #[cfg(test)]
