@@ -49,7 +49,14 @@ fn suites(deep: bool) -> impl Iterator<Item = Command> {
     let other = move |server| {
         let mut command = all();
         command
-            .args(["--test", "redis*", "--test", "conformance"])
+            .args([
+                "--test",
+                "redis*",
+                "--test",
+                "conformance",
+                "--test",
+                "faults",
+            ])
             .env("LEASEHOLD_REDIS", server);
         command
     };
