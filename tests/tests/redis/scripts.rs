@@ -2,8 +2,8 @@
 //!
 //! In all texts `A`, `B`, `C` stand for owners, `LOCK`, `FENCE`, `QUEUE`, `WAITERS`, `HELD`,
 //! `NOTES` for the keys of one lock, `OTHER` for the first key of another, and `~` for the digits
-//! that the fencing token begins with: the fence is set far ahead of the clock, so tokens are known.
-//! Times are checked for their range only.
+//! that the fencing token begins with: the fence is set far ahead of the clock, so tokens are
+//! known. Times are checked for their range only.
 use leasehold::backend::redis::{Keys, Prefix, scripts};
 use leasehold_testkit::servers::RedisServer;
 
