@@ -18,6 +18,9 @@ use crate::{SPAN, figures::Table, raw::Raw};
 
 const HOLD: Duration = Duration::from_millis(5);
 
+/// How often one that stays out looks whether another has the lock.
+const LOOK: Duration = Duration::from_micros(500);
+
 /// Enqueue: the lock at once if nobody has it, else a place in a list.
 const ENQUEUE: &str = "
 if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', 30000) then return redis.call('INCR', KEYS[3]) end
@@ -40,12 +43,18 @@ impl Watch {
         *self.0.lock().expect("no panic holds it") = Some(Instant::now());
     }
 
-    fn acquired(&self) -> Option<Duration> {
-        self.0
-            .lock()
-            .expect("no panic holds it")
-            .take()
-            .map(|at| at.elapsed())
+    /// Whether nobody has the lock yet. One that has released stays out until then: of a library
+    /// whose waiters poll, it would else mostly get the lock again itself.
+    fn is_open(&self) -> bool {
+        self.0.lock().expect("no panic holds it").is_some()
+    }
+
+    /// How long the hand-off took, for one that asked at `asked`; none when it can hardly have been
+    /// waiting by then, as one that has just released and asks again.
+    fn acquired(&self, asked: Instant) -> Option<Duration> {
+        const BLOCKED: Duration = Duration::from_millis(1);
+        let released = self.0.lock().expect("no panic holds it").take()?;
+        (released.saturating_duration_since(asked) >= BLOCKED).then(|| released.elapsed())
     }
 }
 
@@ -76,13 +85,17 @@ fn raw(address: &str, contenders: usize) -> Result<Vec<Duration>> {
         while !stop.load(Ordering::Relaxed) {
             let keys = ["b:g", "b:g:list", "b:g:fence"];
             let words = |sha| [&["EVALSHA", sha, "3"], &keys[..], &[owner.as_str()]].concat();
+            let asked = Instant::now();
             if speaks.call(&words(&enqueue))? == "0" {
                 listens.reply()?;
-                samples.extend(watch.acquired());
+                samples.extend(watch.acquired(asked));
             }
             thread::sleep(HOLD);
             watch.releasing();
             speaks.call(&words(&grant))?;
+            while watch.is_open() && !stop.load(Ordering::Relaxed) {
+                thread::sleep(LOOK);
+            }
         }
         Ok(samples)
     };
@@ -108,11 +121,13 @@ async fn leasehold(url: &str, contenders: usize) -> Result<Vec<Duration>> {
         tasks.push(tokio::spawn(async move {
             let mut samples = Vec::new();
             while !stop.load(Ordering::Relaxed) {
+                let asked = Instant::now();
                 let guard = lock.acquire().await?;
-                samples.extend(watch.acquired());
+                samples.extend(watch.acquired(asked));
                 tokio::time::sleep(HOLD).await;
                 watch.releasing();
                 guard.release().await?;
+                stay_out(&watch, &stop).await;
             }
             Ok::<_, leasehold::Error>(samples)
         }));
@@ -136,12 +151,14 @@ async fn rslock(url: &str, contenders: usize) -> Result<Vec<Duration>> {
         tasks.push(tokio::spawn(async move {
             let mut samples = Vec::new();
             while !stop.load(Ordering::Relaxed) {
-                let asked = manager.lock(b"b:hand-off", Duration::from_secs(30)).await;
-                let Ok(lock) = asked else { continue };
-                samples.extend(watch.acquired());
+                let asked = Instant::now();
+                let taken = manager.lock(b"b:hand-off", Duration::from_secs(30)).await;
+                let Ok(lock) = taken else { continue };
+                samples.extend(watch.acquired(asked));
                 tokio::time::sleep(HOLD).await;
                 watch.releasing();
                 manager.unlock(&lock).await;
+                stay_out(&watch, &stop).await;
             }
             samples
         }));
@@ -153,4 +170,10 @@ async fn rslock(url: &str, contenders: usize) -> Result<Vec<Duration>> {
         samples.append(&mut task.await?);
     }
     Ok(samples)
+}
+
+async fn stay_out(watch: &Watch, stop: &AtomicBool) {
+    while watch.is_open() && !stop.load(Ordering::Relaxed) {
+        tokio::time::sleep(LOOK).await;
+    }
 }

@@ -7,6 +7,7 @@
 //! | `tidy [--fix]` | refuses what breaks a rule that a machine can check |
 //! | `model [--deep]` | checks the quorum exhaustively: minutes, or hours with `--deep` |
 //! | `servers [install\|list]` | fetches, or lists, the servers that tests start |
+//! | `bench [ROUNDS]` | measures against the raw round trip and other libraries |
 //! | `gen [--check]` | rewrites, or checks, what documents say about the code |
 //!
 //! # Where tests find servers
@@ -20,6 +21,7 @@
 
 use std::process::ExitCode;
 
+mod bench;
 mod ci;
 mod generate;
 mod model;
@@ -42,6 +44,8 @@ fn main() -> ExitCode {
         ["model", "--deep"] => model::run(true),
         ["servers"] | ["servers", "install"] => servers::install(),
         ["servers", "list"] => servers::list(),
+        ["bench"] => bench::run(None),
+        ["bench", rounds] => bench::run(Some(rounds)),
         ["gen"] => generate::run(false),
         ["gen", "--check"] => generate::run(true),
         _ => {
@@ -64,4 +68,5 @@ usage: cargo xtask test [--deep]
        cargo xtask tidy [--fix]
        cargo xtask model [--deep]
        cargo xtask servers [install|list]
+       cargo xtask bench [ROUNDS]
        cargo xtask gen [--check]";

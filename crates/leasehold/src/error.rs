@@ -26,7 +26,7 @@ pub enum ErrorKind {
     Lost,
     /// The store answered something that makes no sense here.
     Protocol,
-    /// Another held the lock for the whole time limit.
+    /// The time limit passed; another held the lock, or too little time was given to ask.
     Timeout,
     /// The store cannot be reached, or cannot serve at the moment.
     Unavailable,
@@ -63,10 +63,11 @@ impl Error {
     }
 
     pub(crate) fn timeout(waited: Duration, holder: Option<Holder>) -> Self {
-        let mut error = Self::new(
-            ErrorKind::Timeout,
-            format!("still held by another after {waited:?}"),
-        );
+        let message = match holder {
+            Some(_) => format!("still held by another after {waited:?}"),
+            None => format!("not acquired within {waited:?}"),
+        };
+        let mut error = Self::new(ErrorKind::Timeout, message);
         error.0.holder = holder;
         error
     }

@@ -331,16 +331,18 @@ impl<'a> Pursuit<'a> {
             self.undo.disarm();
             return Ok(None);
         }
-        if self.left
-            && let Err(failure) = self.undo.release(WITHDRAWAL).await
-            && self.is_cut_off
-        {
-            // Neither the last request nor this was answered: who knows whether another holds it.
-            return Err(failure.into());
-        }
+        let is_withdrawn = !self.left || self.undo.release(WITHDRAWAL).await.is_ok();
         let waited = self.driver.shared.clock.now() - self.began;
+        if self.is_cut_off && !is_withdrawn {
+            // Neither the last request nor this was answered: who knows whether another holds it.
+            return Err(Failure::no_answer(format!("no answer within {waited:?}")).into());
+        }
         Err(match stop {
             Stop::TimedOut | Stop::Busy => Error::timeout(waited, self.holder.take()),
+            // The store answers; it only had too little time to answer the first request.
+            Stop::Failed if self.is_cut_off && self.failure.is_none() => {
+                Error::timeout(waited, None)
+            }
             Stop::Conflict(limit) => Error::new(
                 ErrorKind::Conflict,
                 format!("held as a semaphore of {limit} permits, which is not the same limit"),
