@@ -23,7 +23,8 @@ const LOOK: Duration = Duration::from_micros(500);
 
 /// Enqueue: the lock at once if nobody has it, else a place in a list.
 const ENQUEUE: &str = "
-if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', 30000) then return redis.call('INCR', KEYS[3]) end
+local set = redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', 30000)
+if set then return redis.call('INCR', KEYS[3]) end
 redis.call('RPUSH', KEYS[2], ARGV[1]) return 0";
 
 /// Release: the next of the list is made the holder and told.
