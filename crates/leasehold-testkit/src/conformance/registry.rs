@@ -169,4 +169,23 @@ register! {
         b33_several_locks_are_all_or_none
         b24_one_leads_at_a_time
     }
+    client_modes {
+        b32_a_writer_gets_in_between_overlapping_readers
+        readers_behind_a_writer_come_in_together
+        b32_a_reader_that_asks_for_more_waits_until_its_time_is_up
+        b31_a_lost_permit_comes_back_once
+        a_lock_is_kept_while_there_is_progress
+        a_shared_guard_is_released_by_its_last_clone
+        the_blocking_api_holds_in_every_way
+    }
+    client_several {
+        b33_opposite_orders_do_not_block_each_other
+        b33_a_duplicate_counts_once
+        b33_one_lost_is_all_lost
+        b33_giving_up_leaves_nothing
+    }
+    client_election {
+        a_leader_is_observed
+        b24_a_lead_that_is_lost_passes_on_under_a_greater_term
+    }
 }
