@@ -105,7 +105,7 @@ impl Crew {
     pub fn check(self, runtime: &Runtime, faults_end: u64, folder: &Path) {
         let (records, violations) = self.finish(runtime, faults_end);
         if !violations.is_empty() {
-            let file = folder.join("history.jsonl");
+            let file = folder.join(format!("history-{}.jsonl", now()));
             std::fs::write(&file, history::to_lines(&records)).expect("the folder is there");
             panic!("{violations:#?}\nthe history is in {}", file.display());
         }

@@ -287,3 +287,26 @@ async fn a_server_that_kept_its_data_keeps_the_lock() {
     assert!(spared.lock("x").try_acquire().await.unwrap().is_none());
     guard.release().await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b02_a_key_that_somebody_deleted_is_lost_and_passes_on() {
+    let site = Site::new().await;
+    let guard = site.lock(Duration::from_secs(3)).acquire().await.unwrap();
+    let waiter = tokio::spawn({
+        let lock = site.spared.lock("x");
+        async move { lock.acquire_timeout(SOON).await.unwrap() }
+    });
+    while site.spared.inspect("x").await.unwrap().waiters.is_empty() {
+        sleep(Duration::from_millis(5)).await;
+    }
+    site.server.cli(&["DEL", "lock:x"]);
+    // Nobody told the waiter: the holder's next renewal, or the waiter's own question, wakes it.
+    let next = waiter.await.unwrap();
+    assert!(next.fencing_token() > guard.fencing_token());
+    let loss = timeout(SOON, guard.lost())
+        .await
+        .expect("told at the next renewal");
+    assert!(matches!(loss, Loss::Missing | Loss::Taken), "{loss:?}");
+    next.check().unwrap();
+    next.release().await.unwrap();
+}
