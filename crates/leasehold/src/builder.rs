@@ -4,7 +4,7 @@ use leasehold_core::{Label, LabelError, Ttl, TtlError, lease::Renew, validity::D
 use tokio::runtime::Handle;
 
 use crate::{
-    backend::{Backend, ErasedBackend},
+    backend::{Backend, ErasedBackend, TokenBase},
     client::{Client, Defaults},
     connect::{self, Options},
     driver::{Driver, OwnThread, Settings},
@@ -24,6 +24,7 @@ pub struct ClientBuilder {
     connect_timeout: Duration,
     call_timeout: Duration,
     own_thread: bool,
+    token_base: u64,
     random: Random,
 }
 
@@ -38,6 +39,7 @@ impl Default for ClientBuilder {
             connect_timeout: Duration::from_secs(5),
             call_timeout: Duration::from_secs(5),
             own_thread: false,
+            token_base: 0,
             random: Random::system(),
         }
     }
@@ -93,6 +95,15 @@ impl ClientBuilder {
     /// blocked. Default: on the runtime that is current at `connect`.
     pub const fn own_thread(mut self) -> Self {
         self.own_thread = true;
+        self
+    }
+
+    /// What is added to the store's fencing tokens: at most 2^52. Default: nothing.
+    ///
+    /// For moving locks to another store, so that what is fenced goes on: pass at least the last
+    /// fencing token of the old store. All clients of a name must use the same.
+    pub const fn token_base(mut self, base: u64) -> Self {
+        self.token_base = base;
         self
     }
 
@@ -183,6 +194,10 @@ impl ClientBuilder {
             Some(thread) => thread.runtime().clone(),
             None => Handle::current(),
         };
+        let backend = match self.token_base {
+            0 => backend,
+            base => Arc::new(TokenBase::new(backend, base, runtime.clone())),
+        };
         Ok(Client::assemble(
             Driver::start(backend, settings, &runtime, thread),
             defaults,
@@ -197,6 +212,12 @@ impl ClientBuilder {
             return Err(Error::new(
                 ErrorKind::Invalid,
                 "a timeout of zero lets nothing succeed",
+            ));
+        }
+        if self.token_base > TokenBase::MAX {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                "a token base is at most 2^52: together with it, fencing tokens stay below 2^53",
             ));
         }
         Ok(Defaults {

@@ -22,7 +22,7 @@ pub use leasehold_core::{
 use tokio::sync::mpsc;
 
 pub use self::capabilities::Capabilities;
-pub(crate) use self::erased::ErasedBackend;
+pub(crate) use self::{erased::ErasedBackend, token_base::TokenBase};
 use crate::{clock::Clock, error::ErrorKind};
 
 mod capabilities;
@@ -32,6 +32,7 @@ pub mod file;
 pub mod memory;
 #[cfg(feature = "redis")]
 pub mod redis;
+mod token_base;
 
 /// A store that carries locks.
 ///
