@@ -82,6 +82,7 @@ pub(crate) enum Command {
     Release(Release),
     Status(Status),
     List(List),
+    Fence(Fence),
     Completions(Completions),
     Man(Man),
 }
@@ -228,6 +229,43 @@ pub(crate) struct List {
     pub(crate) prefix_of_names: String,
 }
 
+/// Print what a resource needs to refuse a holder that comes too late
+///
+/// A command under `leasehold run` finds its fencing token in LEASEHOLD_FENCING_TOKEN. The resource
+/// keeps the largest it has seen and refuses smaller ones, in the same step as the write.
+#[derive(Args, Debug)]
+pub(crate) struct Fence {
+    /// What is to refuse
+    pub(crate) resource: Fenced,
+    /// For sql: in which dialect
+    #[arg(long, value_name = "NAME", default_value = "postgres")]
+    pub(crate) database: Database,
+}
+
+/// What is to refuse.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Fenced {
+    /// Statements for a transaction in a database.
+    Sql,
+    /// A script for Redis and Valkey.
+    Redis,
+    /// The contract between a client and a service.
+    Http,
+    /// A shell script around curl, for S3 and its like.
+    S3,
+}
+
+/// Whose dialect.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Database {
+    /// MySQL and MariaDB.
+    Mysql,
+    /// PostgreSQL.
+    Postgres,
+    /// SQLite.
+    Sqlite,
+}
+
 /// Print the completions for a shell
 #[derive(Args, Debug)]
 pub(crate) struct Completions {
@@ -245,7 +283,10 @@ pub(crate) struct Man {
 impl Command {
     /// Whether it has data to print that could be JSON.
     pub(crate) const fn has_data(&self) -> bool {
-        !matches!(self, Self::Run(_) | Self::Completions(_) | Self::Man(_))
+        !matches!(
+            self,
+            Self::Run(_) | Self::Fence(_) | Self::Completions(_) | Self::Man(_)
+        )
     }
 
     /// Whose exit statuses apply.

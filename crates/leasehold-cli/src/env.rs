@@ -10,6 +10,8 @@ use crate::exit::Problem;
 pub(crate) const URL: &str = "LEASEHOLD_URL";
 /// Read: the prefix of names in the store, where `--prefix` is not given.
 pub(crate) const PREFIX: &str = "LEASEHOLD_PREFIX";
+/// Read: what is added to the store's fencing tokens, after locks have moved from another store.
+pub(crate) const TOKEN_BASE: &str = "LEASEHOLD_TOKEN_BASE";
 /// Set for the command of `run`: the lock's name.
 pub(crate) const NAME: &str = "LEASEHOLD_NAME";
 /// Set for the command of `run`: the unique id of the acquisition.
@@ -47,6 +49,19 @@ pub(crate) fn url() -> Result<Option<String>, Problem> {
 /// The variable is set and cannot be used.
 pub(crate) fn prefix() -> Result<Option<String>, Problem> {
     text(PREFIX)
+}
+
+/// What is added to fencing tokens.
+///
+/// # Errors
+///
+/// The variable is set and is no number.
+pub(crate) fn token_base() -> Result<u64, Problem> {
+    let Some(base) = text(TOKEN_BASE)? else {
+        return Ok(0);
+    };
+    base.parse()
+        .map_err(|_| Problem::usage(format!("{TOKEN_BASE} is not a whole number: {base:?}")))
 }
 
 fn text(variable: &str) -> Result<Option<String>, Problem> {

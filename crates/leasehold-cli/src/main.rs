@@ -95,6 +95,7 @@ fn dispatch(cli: Cli, talk: &Talk) -> Result<Exit, Problem> {
         );
     }
     match command {
+        Command::Fence(args) => commands::fence::run(&args),
         Command::Completions(args) => commands::completions::run(&args),
         Command::Man(args) => commands::man::run(&args),
         command => {

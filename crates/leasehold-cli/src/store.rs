@@ -53,7 +53,9 @@ impl Store {
             Some(prefix) => Some(prefix.clone()),
             None => env::prefix()?,
         };
-        let mut builder = Client::builder().connect_timeout(global.connect_timeout);
+        let mut builder = Client::builder()
+            .connect_timeout(global.connect_timeout)
+            .token_base(env::token_base()?);
         if let Some(prefix) = &prefix {
             builder = builder.prefix(prefix);
         }

@@ -54,11 +54,13 @@ impl Client {
     }
 
     /// Connects to the store that the environment variable `LEASEHOLD_URL` names, under the prefix
-    /// in `LEASEHOLD_PREFIX` if that is set.
+    /// in `LEASEHOLD_PREFIX` and with the [base](ClientBuilder::token_base) in
+    /// `LEASEHOLD_TOKEN_BASE` if these are set.
     ///
     /// # Errors
     ///
-    /// `Invalid` when the variable is not set or empty; else as [`ClientBuilder::connect`].
+    /// `Invalid` when the first is not set or empty, or the last is no number; else as
+    /// [`ClientBuilder::connect`].
     ///
     /// # Cancel safety
     ///
@@ -72,6 +74,13 @@ impl Client {
         let builder = match std::env::var("LEASEHOLD_PREFIX") {
             Ok(prefix) => Self::builder().prefix(prefix),
             Err(_) => Self::builder(),
+        };
+        let builder = match std::env::var("LEASEHOLD_TOKEN_BASE") {
+            Ok(base) => builder.token_base(base.parse().map_err(|_| {
+                let reason = format!("LEASEHOLD_TOKEN_BASE is not a whole number: {base:?}");
+                Error::new(ErrorKind::Invalid, reason)
+            })?),
+            Err(_) => builder,
         };
         builder.connect(&url).await
     }

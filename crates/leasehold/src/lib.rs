@@ -73,6 +73,11 @@ pub use semaphore::Semaphore;
 pub use shared_guard::SharedGuard;
 pub use tokio_util::sync::CancellationToken;
 
+/// The programs of the page on fencing are run with the documentation tests.
+#[cfg(all(doctest, feature = "fence-postgres"))]
+#[doc = include_str!("../../../docs/fencing.md")]
+struct Fencing;
+
 /// The README's example is compiled with the documentation tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

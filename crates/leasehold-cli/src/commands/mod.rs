@@ -7,6 +7,7 @@ use crate::{
 };
 
 pub(crate) mod completions;
+pub(crate) mod fence;
 pub(crate) mod man;
 
 mod acquire;
@@ -37,6 +38,7 @@ pub(crate) async fn run_async(
         Command::Release(args) => release::run(&args, global, talk).await,
         Command::Status(args) => status::run(&args, global, talk).await,
         Command::List(args) => list::run(&args, global, talk).await,
+        Command::Fence(args) => fence::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     }

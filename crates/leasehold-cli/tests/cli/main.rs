@@ -8,6 +8,7 @@
     missing_docs
 )]
 
+mod fence;
 mod guard;
 mod input;
 mod kit;

@@ -30,7 +30,10 @@ use redis::{
 
 use super::{Claim, Error, Fence, Pass, Result, pass};
 
-static ADMIT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("admit.lua")));
+/// The script, for any language: its head says what goes in and what comes out.
+pub const SCRIPT: &str = include_str!("admit.lua");
+
+static ADMIT: LazyLock<Script> = LazyLock::new(|| Script::new(SCRIPT));
 
 /// The keys of one server, by a connection that can be cloned: multiplexed, or a manager.
 #[derive(Clone, Debug)]
