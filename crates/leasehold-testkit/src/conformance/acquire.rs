@@ -120,7 +120,7 @@ pub async fn a_repeated_grant_has_a_full_ttl<T: Topology>(store: &T) {
 /// A try does not overtake a waiter: neither while the lock is held nor after the hand-off.
 pub async fn a_try_never_barges<T: Topology>(store: &T) {
     let holder = Peer::join(store).await;
-    if !holder.backend.capabilities().fair {
+    if super::lacks(holder.backend.capabilities().fair, "fair") {
         return;
     }
     let (waiter, barger) = (Peer::join(store).await, Peer::join(store).await);

@@ -56,7 +56,7 @@ pub async fn b32_a_writer_gets_in_between_overlapping_readers<T: Topology>(store
 /// Readers that wait behind a writer come in together, under one fencing token.
 pub async fn readers_behind_a_writer_come_in_together<T: Topology>(store: &T) {
     let (one, two) = (client(store).await, client(store).await);
-    if !one.capabilities().shared {
+    if super::lacks(one.capabilities().shared, "shared") {
         return;
     }
     let writer = one.rw_lock("batch").write().await.unwrap();
@@ -76,7 +76,7 @@ pub async fn readers_behind_a_writer_come_in_together<T: Topology>(store: &T) {
 /// A reader that asks for the write lock as well waits in vain, and keeps what it has.
 pub async fn b32_a_reader_that_asks_for_more_waits_until_its_time_is_up<T: Topology>(store: &T) {
     let client = client(store).await;
-    if !client.capabilities().shared {
+    if super::lacks(client.capabilities().shared, "shared") {
         return;
     }
     let lock = client.rw_lock("more");
@@ -92,7 +92,7 @@ pub async fn b32_a_reader_that_asks_for_more_waits_until_its_time_is_up<T: Topol
 /// A permit whose holder is gone comes back after its TTL, and its late release adds none.
 pub async fn b31_a_lost_permit_comes_back_once<T: Topology>(store: &T) {
     let (one, two) = (client(store).await, client(store).await);
-    if !one.capabilities().shared {
+    if super::lacks(one.capabilities().shared, "shared") {
         return;
     }
     let silent = one

@@ -82,3 +82,13 @@ pub fn run<T: Topology>(case: impl AsyncFnOnce(&T)) {
         );
     });
 }
+
+/// Whether the store lacks what a case is about and cannot even be asked for; then it says so, for
+/// no case is left out in silence.
+#[allow(clippy::print_stderr)]
+fn lacks(able: bool, capability: &str) -> bool {
+    if !able {
+        eprintln!("left out: the store does not have the capability {capability}");
+    }
+    !able
+}

@@ -13,7 +13,7 @@ use super::{
 /// Waiters are served in the order in which they came, each with a greater fencing token.
 pub async fn waiters_are_served_first_come_first_served<T: Topology>(store: &T) {
     let holder = Peer::join(store).await;
-    if !holder.backend.capabilities().fair {
+    if super::lacks(holder.backend.capabilities().fair, "fair") {
         return;
     }
     let lease = holder.take("fifo").await;
@@ -41,7 +41,7 @@ pub async fn waiters_are_served_first_come_first_served<T: Topology>(store: &T) 
 /// A release hands the lock to the first waiter in the same step, and tells it.
 pub async fn a_release_hands_over_and_tells<T: Topology>(store: &T) {
     let (holder, mut waiter) = (Peer::join(store).await, Peer::join(store).await);
-    if !waiter.backend.capabilities().hand_off {
+    if super::lacks(waiter.backend.capabilities().hand_off, "hand_off") {
         return;
     }
     let lease = holder.take("handed").await;
@@ -67,7 +67,7 @@ pub async fn a_release_hands_over_and_tells<T: Topology>(store: &T) {
 /// The event carries the number of the last attempt that the store had processed.
 pub async fn the_event_repeats_the_last_number<T: Topology>(store: &T) {
     let (holder, mut waiter) = (Peer::join(store).await, Peer::join(store).await);
-    if !waiter.backend.capabilities().hand_off {
+    if super::lacks(waiter.backend.capabilities().hand_off, "hand_off") {
         return;
     }
     let lease = holder.take("numbered").await;
@@ -85,7 +85,7 @@ pub async fn the_event_repeats_the_last_number<T: Topology>(store: &T) {
 /// A lease that was handed over lives a full TTL from then.
 pub async fn a_handed_over_lease_has_a_full_ttl<T: Topology>(store: &T) {
     let (holder, mut waiter) = (Peer::join(store).await, Peer::join(store).await);
-    if !waiter.backend.capabilities().hand_off {
+    if super::lacks(waiter.backend.capabilities().hand_off, "hand_off") {
         return;
     }
     let lease = holder.take_for("full", SOON).await;
@@ -116,7 +116,7 @@ pub async fn a_repeated_wait_keeps_its_place<T: Topology>(store: &T) {
 /// A ticket from an earlier answer takes up the old place after the queue forgot the waiter.
 pub async fn a_ticket_takes_up_the_old_place<T: Topology>(store: &T) {
     let peer = Peer::join(store).await;
-    if !peer.backend.capabilities().fair {
+    if super::lacks(peer.backend.capabilities().fair, "fair") {
         return;
     }
     peer.take("old place").await;
@@ -242,7 +242,7 @@ pub async fn a_gone_waiter_does_not_block_those_behind<T: Topology>(store: &T) {
 /// An owner whose lease ended while it still asks is served anew, under a new fencing token.
 pub async fn a_waiter_that_missed_its_grant_is_served_again<T: Topology>(store: &T) {
     let (holder, mut waiter) = (Peer::join(store).await, Peer::join(store).await);
-    if !waiter.backend.capabilities().hand_off {
+    if super::lacks(waiter.backend.capabilities().hand_off, "hand_off") {
         return;
     }
     let lease = holder.take("missed").await;

@@ -118,7 +118,7 @@ pub async fn a_writer_becomes_a_reader<T: Topology>(store: &T) {
 /// A lease that is over does not become a reader's.
 pub async fn b02_only_a_lease_in_force_becomes_a_reader<T: Topology>(store: &T) {
     let (peer, other) = (Peer::join(store).await, Peer::join(store).await);
-    if !peer.backend.capabilities().downgrade {
+    if super::lacks(peer.backend.capabilities().downgrade, "downgrade") {
         return;
     }
     let lease = peer.take("over").await;

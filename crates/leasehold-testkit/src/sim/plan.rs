@@ -155,7 +155,6 @@ impl Plan {
         let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
         let broken = |event: &Event| matches!(event, Event::Vanish(_) | Event::Revoke(_));
         let slept: Duration = self.events.iter().map(|(_, event)| event.span()).sum();
-        let longest = Duration::from_millis(self.ttls.iter().copied().max().unwrap_or(0));
         let calm = self.is_calm();
         // In calm, a few messages there and back; a waiter's next sign of life would be too late.
         let idle = MIN_HOLD + Duration::from_millis(400 + 20 * self.faults.latency);
@@ -165,7 +164,9 @@ impl Plan {
             idle: Some(if calm {
                 idle
             } else {
-                longest + slept + Duration::from_secs(15)
+                // A request hangs until its limit, is tried again, and the waiter's next sign of
+                // life tells it what it missed.
+                slept + self.call_timeout + Duration::from_secs(5)
             }),
             faults_end: START + nanos(self.faults_end + slept),
             loss_slack: Duration::from_millis(5),
