@@ -32,8 +32,9 @@ pub(crate) async fn run_async(
     talk: &Talk,
 ) -> Result<Exit, Problem> {
     match command {
-        Command::Run(args) => run::run(&args, global, talk).await,
-        Command::Acquire(args) => acquire::run(&args, global, talk).await,
+        // On the heap: what waits for a lock is large, and every other command would pay for it.
+        Command::Run(args) => Box::pin(run::run(&args, global, talk)).await,
+        Command::Acquire(args) => Box::pin(acquire::run(&args, global, talk)).await,
         Command::Renew(args) => renew::run(&args, global, talk).await,
         Command::Release(args) => release::run(&args, global, talk).await,
         Command::Status(args) => status::run(&args, global, talk).await,

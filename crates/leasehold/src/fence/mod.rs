@@ -1,8 +1,8 @@
 //! The checking side: resources that refuse a holder who comes too late.
 //!
 //! A lock cannot stop a holder that was paused past its lease and goes on. The resource can: it
-//! keeps the largest [`FencingToken`] it has seen and refuses smaller ones, in the same step as the
-//! write. Equal ones are accepted, since a holder writes many times.
+//! keeps the largest [`FencingToken`](crate::FencingToken) it has seen and refuses smaller ones, in
+//! the same step as the write. Equal ones are accepted, since a holder writes many times.
 //!
 //! Here that is one call, `claim`, and what it answers is the only way to read or write. So nobody
 //! reads before having claimed, which matters as much as the check itself: a delayed write of the
@@ -15,7 +15,7 @@
 //! | SQLite | `sqlite` (`rusqlite`) | your transaction |
 //! | Redis, Valkey | `redis` | a key; commands that run in one script |
 //! | object stores | `object_store` | an object, by conditional writes |
-//! | files | [`file`] | a file, under a lock beside it |
+//! | files | [`mod@file`] | a file, under a lock beside it |
 //! | HTTP services | `http` | a request: a header, and a layer that answers 412 |
 //! | this process | [`memory`] | a value |
 //!
