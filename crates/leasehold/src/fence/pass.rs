@@ -93,6 +93,13 @@ impl From<&Guard> for Pass {
     }
 }
 
+#[cfg(feature = "blocking")]
+impl From<&crate::blocking::Guard> for Pass {
+    fn from(guard: &crate::blocking::Guard) -> Self {
+        Self::of_lock(guard.name().clone(), guard.fencing_token())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -25,7 +25,8 @@ use super::{
     sql::{POSTGRES, compare},
 };
 
-/// Creates the table `fences` unless it is there.
+/// Creates the table `fences` unless it is there. Do it once, where tables are created: of many who
+/// do it at the same time, PostgreSQL refuses some.
 ///
 /// # Errors
 ///
