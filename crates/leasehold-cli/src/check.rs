@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Name, Ttl};
+use leasehold::{Election, Name, Ttl};
 
 use crate::exit::Problem;
 
@@ -41,6 +41,22 @@ pub(crate) fn at_least(span: Option<Duration>) -> Result<(), Problem> {
     if span.is_some_and(|span| span > Ttl::MAX.get()) {
         return Err(Problem::usage("--at-least is at most 24 h")
             .hint("the name stays taken for that long, whatever becomes of the command"));
+    }
+    Ok(())
+}
+
+/// Checks what a leader says of itself.
+///
+/// # Errors
+///
+/// It is too long.
+pub(crate) fn value(value: &str) -> Result<(), Problem> {
+    if value.len() > Election::MAX_VALUE {
+        let bytes = value.len();
+        return Err(
+            Problem::usage(format!("a value of {bytes} bytes is too long"))
+                .hint("a value is at most 4096 bytes, such as an address"),
+        );
     }
     Ok(())
 }

@@ -24,7 +24,7 @@ pub(crate) struct Cli {
 }
 
 const AFTER_HELP: &str = "\
-Exit status: 0 yes, 1 no, 2 error; those of `run` are in `leasehold run --help`.
+Exit status: 0 yes, 1 no, 2 error; those of `run` and `elect` are in `leasehold run --help`.
 Durations need a unit: 250ms, 1.5s, 1m30s, 2h.";
 
 /// What every command takes.
@@ -77,6 +77,7 @@ pub(crate) enum Color {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(Run),
+    Elect(Elect),
     Acquire(Acquire),
     Renew(Renew),
     Release(Release),
@@ -110,14 +111,31 @@ pub(crate) struct Waiting {
 pub(crate) struct Run {
     /// The lock's name: 1 to 512 bytes without control characters
     pub(crate) name: String,
+    /// Hold it together with other readers, and not with a run without --shared
+    #[arg(long, conflicts_with_all = ["permits", "also", "at_least"])]
+    pub(crate) shared: bool,
+    /// Let up to N runs of this name go on at the same time; all of them say the same N
+    #[arg(long, value_name = "N", conflicts_with_all = ["also", "at_least"])]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) permits: Option<u32>,
+    /// Hold this lock as well, all or none; may be given up to 255 times
+    #[arg(long, value_name = "NAME", conflicts_with = "at_least")]
+    pub(crate) also: Vec<String>,
+    /// Keep the name taken for at least this long, however short the command is
+    #[arg(long, value_name = "DUR", value_parser = duration::parse)]
+    pub(crate) at_least: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) holding: Holding,
+}
+
+/// How a lock is held while a command runs, and the command.
+#[derive(Args, Debug)]
+pub(crate) struct Holding {
     /// How long the lock outlives a holder that stops renewing it: 100ms to 24h
     #[arg(long, value_name = "DUR", default_value = "30s", value_parser = duration::parse)]
     pub(crate) ttl: Duration,
     #[command(flatten)]
     pub(crate) waiting: Waiting,
-    /// Keep the name taken for at least this long, however short the command is
-    #[arg(long, value_name = "DUR", value_parser = duration::parse)]
-    pub(crate) at_least: Option<Duration>,
     /// End the command after this long, with exit status 123
     #[arg(long, value_name = "DUR", value_parser = duration::parse)]
     pub(crate) max_hold: Option<Duration>,
@@ -152,10 +170,48 @@ Exit status:
 
 Environment of the command:
   LEASEHOLD_NAME, LEASEHOLD_OWNER, LEASEHOLD_FENCING_TOKEN, LEASEHOLD_TTL_MS
+  LEASEHOLD_FENCING_TOKENS: with --also, those of all its locks in the order given
   LEASEHOLD_HELD: by it a nested run of the same name is refused
 
 Example, in a crontab on several hosts whose clocks differ by less than 50 s:
   leasehold run nightly --no-wait --at-least 50s -E 0 -- backup --all";
+
+/// Run a command only while leading
+///
+/// Of all who stand for the election NAME, one leads, under a term that is greater than any before.
+/// The command is started once this one leads, and ended before another can lead, as `run` does. It
+/// is the exclusive lock NAME: the term is its fencing token.
+#[derive(Args, Debug)]
+#[command(after_help = ELECT_AFTER_HELP)]
+pub(crate) struct Elect {
+    /// The election's name: 1 to 512 bytes without control characters
+    pub(crate) name: String,
+    /// What the leader says of itself to those who look, such as its address
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub(crate) value: String,
+    /// Stand again when the command has ended or the lead was lost, until a signal ends it
+    #[arg(long, conflicts_with_all = ["wait", "no_wait", "conflict_exit_code"])]
+    pub(crate) again: bool,
+    #[command(flatten)]
+    pub(crate) holding: Holding,
+}
+
+const ELECT_AFTER_HELP: &str = "\
+Exit status:
+  as that of `leasehold run`: the command's own, 123 when the lead was lost, 124 when it was not
+  won in time; with --again, that of the last command, or 128+n when signal n ended the wait;
+  126 and 127 end it too
+
+Environment of the command:
+  as with `leasehold run`; LEASEHOLD_FENCING_TOKEN is the term
+
+Example, one scheduler at a time and another within a minute when its machine fails:
+  leasehold elect scheduler --again --value $(hostname):8080 -- scheduler";
 
 /// Acquire a lock for a script that cannot be wrapped, and print its lease
 ///
@@ -285,14 +341,14 @@ impl Command {
     pub(crate) const fn has_data(&self) -> bool {
         !matches!(
             self,
-            Self::Run(_) | Self::Fence(_) | Self::Completions(_) | Self::Man(_)
+            Self::Run(_) | Self::Elect(_) | Self::Fence(_) | Self::Completions(_) | Self::Man(_)
         )
     }
 
     /// Whose exit statuses apply.
     pub(crate) const fn scheme(&self) -> Scheme {
         match self {
-            Self::Run(_) => Scheme::Run,
+            Self::Run(_) | Self::Elect(_) => Scheme::Run,
             _ => Scheme::Ask,
         }
     }

@@ -4,7 +4,7 @@ use std::{env, ffi::OsString};
 
 use leasehold::Guard;
 
-use crate::exit::Problem;
+use crate::{exit::Problem, held::Held};
 
 /// Read: the store, where `--url` is not given.
 pub(crate) const URL: &str = "LEASEHOLD_URL";
@@ -18,6 +18,9 @@ pub(crate) const NAME: &str = "LEASEHOLD_NAME";
 pub(crate) const OWNER: &str = "LEASEHOLD_OWNER";
 /// Set for the command of `run`: the fencing token.
 pub(crate) const FENCING_TOKEN: &str = "LEASEHOLD_FENCING_TOKEN";
+/// Set for the command of `run --also`: the fencing tokens of all its locks, in the order of the
+/// command line, separated by spaces.
+pub(crate) const FENCING_TOKENS: &str = "LEASEHOLD_FENCING_TOKENS";
 /// Set for the command of `run`: the TTL in effect, in milliseconds.
 pub(crate) const TTL_MS: &str = "LEASEHOLD_TTL_MS";
 /// Set and read: the owners of all the runs around this process, separated by spaces. By it a
@@ -83,15 +86,30 @@ pub(crate) fn held() -> Vec<String> {
 }
 
 /// What the command of `run` finds in its environment, whatever was inherited.
-pub(crate) fn for_command(lease: &Guard) -> Vec<(&'static str, OsString)> {
-    let owner = lease.owner().as_str();
-    let mut held = held();
-    held.push(owner.into());
-    vec![
-        (NAME, lease.name().as_str().into()),
-        (OWNER, owner.into()),
-        (FENCING_TOKEN, lease.fencing_token().to_string().into()),
+/// `names` are those of the command line.
+pub(crate) fn for_command(lease: &Held, names: &[String]) -> Vec<(&'static str, OsString)> {
+    let guards = lease.guards();
+    let named = |name: &String| guards.iter().find(|it| it.name().as_str() == name.as_str());
+    let guards_in_order: Vec<&Guard> = names.iter().filter_map(named).copied().collect();
+    let tokens: Vec<String> = guards_in_order
+        .iter()
+        .map(|it| it.fencing_token().to_string())
+        .collect();
+    let mut around = held();
+    around.extend(guards.iter().map(|it| it.owner().to_string()));
+    let mut variables = vec![
         (TTL_MS, lease.ttl().as_millis().to_string().into()),
-        (HELD, held.join(" ").into()),
-    ]
+        (HELD, around.join(" ").into()),
+    ];
+    if let Some(first) = guards_in_order.first() {
+        variables.extend([
+            (NAME, first.name().as_str().into()),
+            (OWNER, first.owner().as_str().into()),
+            (FENCING_TOKEN, first.fencing_token().to_string().into()),
+        ]);
+    }
+    if tokens.len() > 1 {
+        variables.push((FENCING_TOKENS, tokens.join(" ").into()));
+    }
+    variables
 }

@@ -19,12 +19,14 @@ mod commands;
 mod duration;
 mod env;
 mod exit;
+mod held;
 mod output;
 mod signals;
 mod store;
 mod time;
 mod usage;
 mod wait;
+mod want;
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = process_env::args_os().collect();

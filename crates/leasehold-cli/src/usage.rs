@@ -15,7 +15,7 @@ pub(crate) fn scheme(arguments: &[OsString]) -> Scheme {
     let definition = definition();
     let mut words = arguments.iter().skip(1).take_while(|word| *word != "--");
     match words.find_map(|word| definition.find_subcommand(word)) {
-        Some(subcommand) if subcommand.get_name() == "run" => Scheme::Run,
+        Some(subcommand) if ["run", "elect"].contains(&subcommand.get_name()) => Scheme::Run,
         _ => Scheme::Ask,
     }
 }
@@ -56,10 +56,10 @@ pub(crate) fn problem(error: &clap::Error, scheme: Scheme) -> Problem {
         ErrorKind::UnknownArgument | ErrorKind::MissingRequiredArgument
     );
     if scheme == Scheme::Run && misses_command {
-        hints.insert(
-            0,
-            "the form is leasehold run NAME [OPTIONS] -- CMD [ARG]...".into(),
-        );
+        let elect = rendered.contains("Usage: leasehold elect");
+        let verb = if elect { "elect" } else { "run" };
+        let form = format!("the form is leasehold {verb} NAME [OPTIONS] -- CMD [ARG]...");
+        hints.insert(0, form);
     }
     if hints.is_empty() {
         hints.push("see leasehold --help".into());

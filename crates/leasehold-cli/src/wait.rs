@@ -2,7 +2,7 @@
 
 use std::{future::Future, time::Duration};
 
-use leasehold::{Client, Error, ErrorKind, Guard, Lock, Status};
+use leasehold::{Client, Error, ErrorKind, Status};
 use nix::sys::signal::Signal;
 
 use crate::{
@@ -39,24 +39,25 @@ pub(crate) async fn unless_signalled<T>(
     }
 }
 
-/// Acquires `lock`. Told to end, it leaves the queue first.
+/// Does `taking`, which is to acquire `names`. Told to end, it leaves the queue first.
 ///
 /// # Errors
 ///
-/// The lock was not acquired.
-pub(crate) async fn acquire(
+/// They were not acquired.
+pub(crate) async fn acquire<T>(
     client: &Client,
-    lock: &Lock,
+    names: &[String],
+    taking: impl Future<Output = Result<Option<T>, Error>>,
     waiting: Waiting,
     signals: &mut Signals,
     talk: &Talk,
-) -> Result<Guard, Problem> {
+) -> Result<T, Problem> {
     let ended = {
         let taking = async {
             tokio::select! {
                 biased;
-                taken = take(lock, waiting) => taken,
-                () = keep_telling(client, lock.name(), talk), if !waiting.no_wait => {
+                taken = taking => taken,
+                () = keep_telling(client, names, talk), if !waiting.no_wait => {
                     std::future::pending().await
                 }
             }
@@ -66,8 +67,8 @@ pub(crate) async fn acquire(
     match ended {
         Ended::Done(taken) => match taken {
             Ok(Some(guard)) => Ok(guard),
-            Ok(None) => Err(refusal(client, lock, waiting, None).await),
-            Err(error) => Err(refusal(client, lock, waiting, Some(error)).await),
+            Ok(None) => Err(refusal(client, names, waiting, None).await),
+            Err(error) => Err(refusal(client, names, waiting, Some(error)).await),
         },
         Ended::Signal(signal) => {
             farewell(client, talk).await;
@@ -91,35 +92,27 @@ pub(crate) async fn farewell(client: &Client, talk: &Talk) {
     }
 }
 
-async fn take(lock: &Lock, waiting: Waiting) -> Result<Option<Guard>, Error> {
-    match waiting {
-        // No time at all is not even enough to ask.
-        Waiting {
-            wait: Some(Duration::ZERO),
-            ..
-        } => lock.try_acquire().await,
-        Waiting { no_wait: true, .. } => lock.try_acquire().await,
-        Waiting {
-            wait: Some(limit), ..
-        } => lock.acquire_timeout(limit).await.map(Some),
-        Waiting { wait: None, .. } => lock.acquire().await.map(Some),
-    }
-}
-
 /// Why the lock was not acquired, with who has it.
-async fn refusal(client: &Client, lock: &Lock, waiting: Waiting, error: Option<Error>) -> Problem {
+async fn refusal(
+    client: &Client,
+    names: &[String],
+    waiting: Waiting,
+    error: Option<Error>,
+) -> Problem {
     match error {
         Some(error) if error.kind() != ErrorKind::Timeout => error.into(),
         error => {
             let named = error.as_ref().and_then(Error::holder).map(describe);
-            let holder = match named {
-                Some(holder) => Some(holder),
-                None => {
-                    let status = client.inspect(lock.name()).await.ok();
-                    status.and_then(|status| status.holders.first().map(describe))
+            let name = error.as_ref().and_then(Error::lock_name);
+            let (name, holder) = match (name, named) {
+                (Some(name), Some(holder)) => (escape(name), Some(holder)),
+                _ => {
+                    let (name, status) = in_the_way(client, names).await;
+                    let status = status.ok();
+                    let holder = status.and_then(|status| status.holders.first().map(describe));
+                    (escape(name), holder)
                 }
             };
-            let name = escape(lock.name());
             let holder = holder.unwrap_or_else(|| "another".into());
             let hint = if waiting.no_wait {
                 "wait for it with --wait DUR, or see who waits with leasehold status"
@@ -132,11 +125,12 @@ async fn refusal(client: &Client, lock: &Lock, waiting: Waiting, error: Option<E
 }
 
 /// Says what is waited for: after a second, and then ever more rarely.
-async fn keep_telling(client: &Client, name: &str, talk: &Talk) {
+async fn keep_telling(client: &Client, names: &[String], talk: &Talk) {
     let mut pause = Duration::from_secs(1);
     loop {
         CLOCK.sleep_until(CLOCK.now().after(pause)).await;
-        let news = match client.inspect(name).await {
+        let (name, status) = in_the_way(client, names).await;
+        let news = match status {
             Ok(status) => situation(&status),
             Err(error) => format!("the store does not answer: {error}"),
         };
@@ -146,6 +140,18 @@ async fn keep_telling(client: &Client, name: &str, talk: &Talk) {
         );
         pause = pause.saturating_mul(10).min(Duration::from_secs(3600));
     }
+}
+
+/// The first of `names` that is not free, or else the first; and its status.
+async fn in_the_way<'a>(client: &Client, names: &'a [String]) -> (&'a str, Result<Status, Error>) {
+    for name in names {
+        match client.inspect(name).await {
+            Ok(status) if status.is_free() && status.waiters.is_empty() => {}
+            status => return (name, status),
+        }
+    }
+    let first = names.first().map_or("", String::as_str);
+    (first, client.inspect(first).await)
 }
 
 fn situation(status: &Status) -> String {

@@ -112,7 +112,28 @@ impl Election {
         self.stand(value.into(), Patience::Within(limit)).await
     }
 
+    /// Becomes leader if nobody leads and nobody stands; `None` if not.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lock::try_acquire`] and [`campaign`](Self::campaign).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`campaign`](Self::campaign).
+    pub async fn try_campaign(&self, value: impl Into<String>) -> Result<Option<Leadership>> {
+        self.try_to_stand(value.into(), Patience::Try).await
+    }
+
     async fn stand(&self, value: String, patience: Patience) -> Result<Leadership> {
+        let nobody = || {
+            let reason = "the store left a candidate without an answer";
+            Error::new(ErrorKind::Protocol, reason)
+        };
+        self.try_to_stand(value, patience).await?.ok_or_else(nobody)
+    }
+
+    async fn try_to_stand(&self, value: String, patience: Patience) -> Result<Option<Leadership>> {
         check_value(&value)?;
         let terms: &Terms = self.lock.terms();
         if !self.client.capabilities().notes {
@@ -121,10 +142,12 @@ impl Election {
                 format!("the store {store} keeps no notes about holders, so it has no elections");
             return Err(Error::new(ErrorKind::Unsupported, reason).with_hint("file and redis do"));
         }
-        let guard = terms.wait(Mode::Exclusive, patience).await?;
+        let Some(guard) = terms.take(Mode::Exclusive, patience).await? else {
+            return Ok(None);
+        };
         let leadership = Leadership { guard };
         leadership.proclaim(value).await?;
-        Ok(leadership)
+        Ok(Some(leadership))
     }
 
     /// Who leads at this moment; `None` when nobody does.

@@ -104,6 +104,10 @@ impl Supervisor<'_> {
 
     /// Passes `signal` on to the command; the second INT kills it.
     pub(super) fn pass_on(&mut self, signal: Signal) {
+        self.told_to_end |= matches!(
+            signal,
+            Signal::SIGINT | Signal::SIGTERM | Signal::SIGHUP | Signal::SIGQUIT
+        );
         if signal == Signal::SIGINT && std::mem::replace(&mut self.interrupted, true) {
             self.kill("interrupted a second time: killing the command");
             return;

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, io, time::Duration};
 
-use leasehold::{Client, Guard, Loss};
+use leasehold::{Client, Loss};
 use nix::sys::signal::Signal;
 
 use super::{
@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     exit::{Exit, Problem},
+    held::Held,
     output::{Format, Level, Talk},
     signals::Signals,
     time::{CLOCK, Instant},
@@ -50,8 +51,21 @@ pub(crate) struct Options {
 pub(crate) struct Outcome {
     /// The exit status of the wrapper.
     pub(crate) exit: Exit,
-    /// Whether there is nothing to release any more.
+    /// Whether it was lost, or a part of it.
     pub(crate) lost: bool,
+    /// Whether a signal asked for the end of it all.
+    pub(crate) told_to_end: bool,
+}
+
+impl Outcome {
+    /// The wrapper ends with `exit`, of its own accord.
+    pub(crate) const fn of(exit: Exit) -> Self {
+        Self {
+            exit,
+            lost: false,
+            told_to_end: false,
+        }
+    }
 }
 
 /// Runs `command` under `lease` until all of its process group has ended.
@@ -60,7 +74,7 @@ pub(crate) struct Outcome {
 ///
 /// It was not started.
 pub(crate) async fn run(
-    (client, lease): (&Client, &Guard),
+    (client, lease): (&Client, &Held),
     command: &[OsString],
     environment: &[(&str, OsString)],
     options: Options,
@@ -99,6 +113,7 @@ pub(crate) async fn run(
         killed: None,
         lost: None,
         interrupted: false,
+        told_to_end: false,
         leader_gone: None,
         said_waiting: false,
         said_unreachable: false,
@@ -132,7 +147,7 @@ impl Options {
 
 /// A command, its lease, and what happened to them so far.
 pub(super) struct Supervisor<'a> {
-    pub(super) lease: &'a Guard,
+    pub(super) lease: &'a Held,
     pub(super) options: Options,
     pub(super) command: Command,
     pub(super) duty: Duty,
@@ -152,6 +167,8 @@ pub(super) struct Supervisor<'a> {
     pub(super) lost: Option<Loss>,
     /// One INT was passed on already.
     pub(super) interrupted: bool,
+    /// A signal that was passed on asked for the end.
+    pub(super) told_to_end: bool,
     /// When the command itself ended; others of its group may live on.
     pub(super) leader_gone: Option<Instant>,
     /// It was said that others of the group are waited for.
@@ -329,6 +346,7 @@ impl Supervisor<'_> {
         Outcome {
             exit: exit.filter(|_| !on_account_of_lock).unwrap_or(Exit::LOST),
             lost: self.lost.is_some(),
+            told_to_end: self.told_to_end,
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::{
     signals::Signals,
     store::Store,
     wait::{self, Ended},
+    want,
 };
 
 /// Acquires a lock and prints its lease.
@@ -36,7 +37,8 @@ pub(crate) async fn run(args: &Acquire, global: &Global, talk: &Talk) -> Result<
     if let Some(span) = args.at_least {
         lock = lock.with_min_hold(span);
     }
-    let guard = wait::acquire(&client, &lock, args.waiting, &mut signals, talk).await?;
+    let (names, taking) = ([args.name.clone()], want::take(&lock, args.waiting));
+    let guard = wait::acquire(&client, &names, taking, args.waiting, &mut signals, talk).await?;
     lease::hand_out(&client, guard, global.json, talk).await?;
     Ok(Exit::YES)
 }

@@ -30,13 +30,15 @@ pub(crate) async fn run(args: &List, global: &Global, talk: &Talk) -> Result<Exi
     Ok(Exit::YES)
 }
 
-/// A line for each holder: name, what is left, how many wait, who.
+/// A line for each holder: name, how it is held, what is left, how many wait, who.
 fn table(locks: &[Status]) -> String {
-    let mut rows = vec![["NAME", "LEFT", "WAITING", "HOLDER"].map(String::from)];
+    let mut rows = vec![["NAME", "MODE", "LEFT", "WAITING", "HOLDER"].map(String::from)];
     for lock in locks {
         let waiting = lock.waiters.len().to_string();
         if lock.holders.is_empty() {
-            rows.push([escape(&lock.name), "-".into(), waiting.clone(), "-".into()]);
+            let none = || "-".to_owned();
+            let name = escape(&lock.name);
+            rows.push([name, none(), none(), waiting.clone(), none()]);
         }
         for holder in &lock.holders {
             let left = holder
@@ -44,6 +46,7 @@ fn table(locks: &[Status]) -> String {
                 .map_or_else(|| "for ever".into(), duration::show);
             rows.push([
                 escape(&lock.name),
+                show::mode_word(holder.mode),
                 left,
                 waiting.clone(),
                 show::who(&holder.value),
@@ -51,10 +54,10 @@ fn table(locks: &[Status]) -> String {
         }
     }
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let widths = [0, 1, 2].map(|column| width(column).unwrap_or(0));
-    let line = |[name, left, waiting, holder]: &[String; 4]| {
-        let [a, b, c] = widths;
-        format!("{name:a$}  {left:b$}  {waiting:c$}  {holder}\n")
+    let widths = [0, 1, 2, 3].map(|column| width(column).unwrap_or(0));
+    let line = |[name, mode, left, waiting, holder]: &[String; 5]| {
+        let [a, b, c, d] = widths;
+        format!("{name:a$}  {mode:b$}  {left:c$}  {waiting:d$}  {holder}\n")
     };
     rows.iter().map(line).collect()
 }

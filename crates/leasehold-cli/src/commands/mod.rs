@@ -11,6 +11,7 @@ pub(crate) mod fence;
 pub(crate) mod man;
 
 mod acquire;
+mod elect;
 mod lease;
 mod list;
 mod release;
@@ -18,6 +19,7 @@ mod renew;
 mod run;
 mod show;
 mod status;
+mod under;
 
 pub(crate) use show::describe;
 
@@ -34,6 +36,7 @@ pub(crate) async fn run_async(
     match command {
         // On the heap: what waits for a lock is large, and every other command would pay for it.
         Command::Run(args) => Box::pin(run::run(&args, global, talk)).await,
+        Command::Elect(args) => Box::pin(elect::run(&args, global, talk)).await,
         Command::Acquire(args) => Box::pin(acquire::run(&args, global, talk)).await,
         Command::Renew(args) => renew::run(&args, global, talk).await,
         Command::Release(args) => release::run(&args, global, talk).await,

@@ -45,7 +45,8 @@ pub(crate) fn text(status: &Status) -> String {
         text.push_str(&format!("{name}: free\n"));
     }
     for holder in &status.holders {
-        text.push_str(&format!("{name}: held by {}", describe(holder)));
+        let how = how(holder.mode);
+        text.push_str(&format!("{name}: {how} by {}", describe(holder)));
         if let Some(held) = holder.held_for {
             text.push_str(&format!(", since {}", duration::show(held)));
         }
@@ -53,11 +54,45 @@ pub(crate) fn text(status: &Status) -> String {
             text.push_str(&format!(", fencing token {number}"));
         }
         text.push_str(&format!("\n  owner {}\n", escape(&holder.value)));
+        if let Some(note) = holder.note.as_ref().filter(|note| !note.is_empty()) {
+            text.push_str(&format!("  says {:?}\n", escape(note)));
+        }
     }
     for (place, waiter) in (1..).zip(&status.waiters) {
-        text.push_str(&format!("  {place}. waits: {}\n", who(&waiter.value)));
+        let what = match waiter.mode {
+            Mode::Exclusive => String::new(),
+            mode => format!(" {}", wish(mode)),
+        };
+        text.push_str(&format!("  {place}. waits{what}: {}\n", who(&waiter.value)));
     }
     text
+}
+
+/// How a name is held, for people.
+fn how(mode: Mode) -> String {
+    match mode {
+        Mode::Read => "read".into(),
+        Mode::Permit { limit, weight } => format!("{weight} of {limit} permits held"),
+        _ => "held".into(),
+    }
+}
+
+fn wish(mode: Mode) -> String {
+    match mode {
+        Mode::Read => "to read".into(),
+        Mode::Permit { limit, weight } => format!("for {weight} of {limit} permits"),
+        _ => "to hold it alone".into(),
+    }
+}
+
+/// The mode in one word, for a table.
+pub(crate) fn mode_word(mode: Mode) -> String {
+    match mode {
+        Mode::Exclusive => "exclusive".into(),
+        Mode::Read => "read".into(),
+        Mode::Permit { limit, weight } => format!("{weight}/{limit}"),
+        _ => "?".into(),
+    }
 }
 
 /// `status` for programs.
@@ -94,6 +129,7 @@ fn holder(holder: &Holder) -> Value {
         "fencing_token".into(),
         json!(holder.token.map(|token| token.get())),
     );
+    object.insert("note".into(), json!(holder.note));
     object.insert("remaining_ms".into(), json!(holder.remaining.map(millis)));
     object.insert("expires_at".into(), json!(expires));
     object.insert("held_for_ms".into(), json!(holder.held_for.map(millis)));

@@ -15,6 +15,7 @@ mod kit;
 mod leases;
 mod lost;
 mod manual;
+mod modes;
 mod queue;
 mod redis;
 mod run;

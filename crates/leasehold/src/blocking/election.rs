@@ -61,6 +61,21 @@ impl Election {
         })
     }
 
+    /// Becomes leader if nobody leads and nobody stands; `None` if not.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Election::try_campaign`].
+    pub fn try_campaign(&self, value: impl Into<String>) -> Result<Option<Leadership>> {
+        let (election, value) = (self.inner.clone(), value.into());
+        let call = async move { election.try_campaign(value).await };
+        let inner = self.thread.wait(call)??;
+        Ok(inner.map(|inner| Leadership {
+            inner: Arc::new(inner),
+            thread: self.thread.clone(),
+        }))
+    }
+
     /// Who leads at this moment; `None` when nobody does.
     ///
     /// # Errors
