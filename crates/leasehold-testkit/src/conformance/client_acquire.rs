@@ -12,7 +12,7 @@ use leasehold::ErrorKind;
 use tokio::{task::JoinSet, time::Instant};
 
 use super::{
-    SOON, Topology,
+    Peer, SHORT, SOON, Topology,
     client::{client, nothing_left, take, waiters},
 };
 
@@ -86,6 +86,19 @@ pub async fn a_release_wakes_the_next<T: Topology>(store: &T) {
     assert!(begun.elapsed() < SOON, "woken after {:?}", begun.elapsed());
     assert!(next.fencing_token() > token);
     next.check().unwrap();
+}
+
+/// The lock of a holder that fell silent is had by the next within a second of its expiry, and
+/// in virtual time within milliseconds.
+pub async fn b12_a_silent_holder_is_followed_at_its_expiry<T: Topology>(store: &T) {
+    let (silent, client) = (Peer::join(store).await, client(store).await);
+    let begun = Instant::now();
+    silent.take_for("silent", SHORT).await;
+    let guard = client.lock("silent").acquire().await.unwrap();
+    let late = begun.elapsed().saturating_sub(SHORT);
+    let bound = Duration::from_millis(if T::VIRTUAL { 10 } else { 1000 });
+    assert!(late <= bound, "{late:?} after the expiry");
+    guard.release().await.unwrap();
 }
 
 /// Many tasks of several clients exclude each other, and their fencing tokens rise.

@@ -134,6 +134,7 @@ register! {
         a_try_at_a_held_lock_is_none
         a_waiter_whose_time_is_up_leaves_the_queue
         a_release_wakes_the_next
+        b12_a_silent_holder_is_followed_at_its_expiry
         many_tasks_exclude_each_other
         waiters_are_served_in_order
         b35_one_lock_value_is_as_many_owners_as_acquisitions
