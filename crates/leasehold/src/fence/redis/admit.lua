@@ -3,9 +3,9 @@
 -- KEYS[1] the largest fencing token seen, as decimal digits; never expires
 -- ARGV[1] the fencing token shown; then, for each command, the number of its words and the words
 -- Returns {1, {reply, ...}} when let in, {0, seen} when refused, an error when KEYS[1] is no number
-local seen, shown = redis.call('GET', KEYS[1]), ARGV[1]
+local seen, shown = redis.pcall('GET', KEYS[1]), ARGV[1]
 if seen then
-  if not seen:match('^[1-9]%d*$') then
+  if type(seen) ~= 'string' or not seen:match('^[1-9]%d*$') then
     return redis.error_reply('FENCE ' .. KEYS[1] .. ' is not a fencing token')
   end
   -- As text, length first: exact, however many digits there are.

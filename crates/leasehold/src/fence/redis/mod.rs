@@ -24,9 +24,7 @@
 use std::sync::LazyLock;
 
 use leasehold_core::FencingToken;
-use redis::{
-    Arg, ErrorKind, FromRedisValue, Pipeline, RedisError, Script, Value, aio::ConnectionLike,
-};
+use redis::{Arg, FromRedisValue, Pipeline, RedisError, Script, Value, aio::ConnectionLike};
 
 use super::{Claim, Error, Fence, Pass, Result, pass};
 
@@ -148,10 +146,8 @@ fn fence_key(resource: &str) -> String {
 }
 
 fn failed(error: RedisError) -> Error {
-    let code = error.code();
-    if code == Some("FENCE") || code == Some("WRONGTYPE") && error.kind() != ErrorKind::Io {
-        let hint = "something else uses this key, or a command was for another type of value";
-        return Error::invalid(error.to_string(), hint);
+    if error.code() == Some("FENCE") {
+        return Error::invalid(error.to_string(), "does something else use this key?");
     }
     Error::store(error)
 }
