@@ -203,6 +203,30 @@ async fn b16_an_absent_server_is_not_stormed() {
     assert!(count() - before < 60);
 }
 
+/// As a server does that greets and then refuses, or a proxy whose server is gone.
+#[tokio::test]
+async fn b16_a_server_that_drops_each_connection_is_not_stormed() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.address()).await;
+    let mut peer = behind(&proxy).await;
+    let mut connected = 0;
+    let dropping = async {
+        loop {
+            proxy.cut();
+            peer.event_like(|event| *event == Event::Reconnected).await;
+            connected += 1;
+        }
+    };
+    let _ = tokio::time::timeout(Duration::from_secs(2), dropping).await;
+    assert!(connected < 25, "connected {connected} times in 2 s");
+    until(
+        async || peer.try_ask(&peer.request("a")).await,
+        Result::is_ok,
+    )
+    .await
+    .unwrap();
+}
+
 #[tokio::test]
 async fn a_hung_server_costs_one_limit_and_nothing_is_lost() {
     let server = RedisServer::start();

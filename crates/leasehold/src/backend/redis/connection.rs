@@ -17,6 +17,11 @@ use crate::{
     error::ErrorKind,
 };
 
+/// The first pause between two attempts to connect.
+const BASE: Duration = Duration::from_millis(20);
+/// The longest pause. A connection that lives this long was a good one.
+const CAP: Duration = Duration::from_secs(1);
+
 /// A connection to one server for the life of a client.
 #[derive(Debug)]
 pub(super) struct Connection {
@@ -121,11 +126,20 @@ struct Mender {
 
 impl Mender {
     async fn run(self, mut link: Arc<Link>) {
+        let clock = Clock::system();
+        let mut backoff = Backoff::new(BASE, CAP);
         loop {
+            let begun = clock.now();
             link.end().await;
             self.state.send_replace(State::Down(0, None));
             tracing::warn!(server = %self.config, "lost the connection");
-            link = self.replace(link).await;
+            // A server that takes connections and drops them is not to be stormed either.
+            if clock.now() < begun.after(CAP) {
+                self.pause(&mut backoff).await;
+            } else {
+                backoff.reset();
+            }
+            link = self.replace(link, &mut backoff).await;
             self.state.send_replace(State::Up(Arc::clone(&link)));
             tracing::info!(server = %self.config, "connected again");
             self.router.broadcast(&Event::Reconnected);
@@ -133,14 +147,10 @@ impl Mender {
     }
 
     /// Tries until it succeeds, less and less often.
-    async fn replace(&self, broken: Arc<Link>) -> Arc<Link> {
-        const BASE: Duration = Duration::from_millis(20);
-        const CAP: Duration = Duration::from_secs(1);
+    async fn replace(&self, broken: Arc<Link>, backoff: &mut Backoff) -> Arc<Link> {
         let before = broken.identity.clone();
         // Its socket is closed once the last call on it has noticed.
         drop(broken);
-        let clock = Clock::system();
-        let mut backoff = Backoff::new(BASE, CAP);
         let mut attempts = 0;
         loop {
             let opened = Link::open(&self.config, &self.router, Some(&before)).await;
@@ -157,9 +167,14 @@ impl Mender {
                         .send_replace(State::Down(attempts, Some(failure)));
                 }
             }
-            let pause = backoff.next(self.config.random.bits());
-            clock.sleep_until(clock.now().after(pause)).await;
+            self.pause(backoff).await;
         }
+    }
+
+    async fn pause(&self, backoff: &mut Backoff) {
+        let clock = Clock::system();
+        let pause = backoff.next(self.config.random.bits());
+        clock.sleep_until(clock.now().after(pause)).await;
     }
 
     /// Pushes must arrive again before anybody re-checks.
