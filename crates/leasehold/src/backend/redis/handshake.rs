@@ -1,7 +1,7 @@
 //! What is asked of a server before it is trusted with a lock.
 
 use leasehold_core::ClientId;
-use redis::{Pipeline, Value, aio::MultiplexedConnection};
+use redis::{Pipeline, RedisError, Value, aio::MultiplexedConnection};
 
 use super::{
     config::Config,
@@ -148,12 +148,18 @@ async fn end(
     };
     let mut kill = redis::cmd("CLIENT");
     kill.arg("KILL").arg("ID").arg(number);
-    match connection.send_packed_command(&kill).await {
-        // Without the right, releases are repeated until everything sent is surely over.
-        Ok(_) => Ok(()),
-        Err(error) if error.code().is_some() => Ok(()),
-        Err(error) => Err(failure::from_error(&error, Sent::No)),
+    let reply = connection.send_packed_command(&kill).await;
+    match reply.and_then(Value::extract_error) {
+        Err(error) if may_live_on(&error) => Err(failure::from_error(&error, Sent::No)),
+        _ => Ok(()),
     }
+}
+
+/// Whether the connection that was to be ended may still be there, and ending it is worth another
+/// try. Without the right to end it, what was left on it can keep a name taken for one TTL.
+fn may_live_on(error: &RedisError) -> bool {
+    let failure = failure::from_error(error, Sent::No);
+    failure.kind() == ErrorKind::Unavailable
 }
 
 /// Why this one question is not answered to this user; any other error is a failure.
@@ -167,5 +173,26 @@ fn refusal(reply: &Value) -> Result<Option<Failure>, Failure> {
         Ok(Some(failure))
     } else {
         Err(failure)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_refusal_of_the_moment_is_worth_another_try() {
+        let cases = [
+            ("-BUSY Redis is busy running a script", true),
+            ("-LOADING Redis is loading the dataset", true),
+            ("-ERR No such client", false),
+            ("-NOPERM User locks has no permissions", false),
+            ("-ERR unknown command 'CLIENT'", false),
+        ];
+        for (line, again) in cases {
+            let reply = redis::parse_redis_value(format!("{line}\r\n").as_bytes());
+            let error = reply.and_then(Value::extract_error).expect_err(line);
+            assert_eq!(may_live_on(&error), again, "{line}");
+        }
     }
 }
