@@ -2,7 +2,7 @@
 
 use leasehold::{
     ErrorKind,
-    backend::{Attempt, Backend, Event, Released, Renewed, Wait},
+    backend::{Attempt, Backend, Event, Mode, Released, Renewed, Wait},
 };
 use leasehold_testkit::servers::RedisServer;
 
@@ -128,4 +128,34 @@ async fn b17_rights_lost_on_the_way_are_denied() {
         denied,
     )
     .await;
+}
+
+/// A lock that may not be read is not one that is gone.
+#[tokio::test]
+async fn b17_a_right_lost_on_the_way_ends_no_lease() {
+    let server = RedisServer::start();
+    let url = user(&server, &documented());
+    let (peer, other) = (Peer::join(&url).await, Peer::join(&server.url()).await);
+    let lease = peer.take("a").await;
+    let mut request = peer.request("r");
+    request.mode = Mode::Read;
+    let Attempt::Granted(grant) = peer.ask(&request).await else {
+        panic!("not granted")
+    };
+    let shared = (request, grant);
+    other.take("b").await;
+    server.cli(&["ACL", "SETUSER", "locks", "-get"]);
+    let denied = [
+        peer.renew(&lease).await.err(),
+        peer.renew(&shared).await.err(),
+        peer.release(&lease.0).await.err(),
+        peer.try_ask(&peer.request("b")).await.err(),
+    ];
+    for failure in denied {
+        assert_eq!(failure.map(|it| it.kind()), Some(ErrorKind::Denied));
+    }
+    server.cli(&["ACL", "SETUSER", "locks", "+get"]);
+    for lease in [&lease, &shared] {
+        assert!(matches!(peer.renew(lease).await, Ok(Renewed::Renewed(_))));
+    }
 }

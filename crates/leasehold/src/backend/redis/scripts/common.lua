@@ -80,7 +80,11 @@ end
 -- What the name is now: kind free, exclusive, shared, kept, foreign or wrong.
 local function look()
   local value = try('GET', lock)
-  if refusal(value) then return { kind = 'wrong', value = '' } end
+  if refusal(value) then
+    -- Any other refusal says nothing about the lock, and is the answer.
+    if not string.find(value.err, 'WRONGTYPE', 1, true) then call('GET', lock) end
+    return { kind = 'wrong', value = '' }
+  end
   if not value then return { kind = 'free', value = '' } end
   local limit, token = string.match(value, '^~shared:(%d+);(%d+)$')
   if limit then

@@ -10,10 +10,18 @@
 -- Why a script: the comparison and the new expiry must be one step. It only ever lengthens, and
 -- never creates. The same owner under another fencing token is not this lease.
 
+-- The lock's value; what is no string is no answer of ours. Any other refusal says nothing about
+-- the lease, and is the answer.
+local function look(lock)
+  local value = redis.pcall('GET', lock)
+  local refused = type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true)
+  return refused and redis.call('GET', lock) or value
+end
+
 local answers = {}
 local doubt = false
 for i = 1, #KEYS - 1 do
-  local value = redis.pcall('GET', KEYS[i])
+  local value = look(KEYS[i])
   if value == ARGV[2 * i - 1] then
     if redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2 * i]) then
       redis.call('PEXPIRE', KEYS[i], ARGV[2 * i])

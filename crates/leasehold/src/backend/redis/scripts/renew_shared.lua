@@ -30,6 +30,10 @@ end
 
 local function renew(lock, held, phase, owner, weight, ttl)
   local value = redis.pcall('GET', lock)
+  -- A refusal for another reason than the type says nothing about the lease, and is the answer.
+  if type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true) then
+    value = call('GET', lock)
+  end
   if not value then return 'm' end
   if value ~= phase then return 'n' end
   call('ZREMRANGEBYSCORE', held, '-inf', '(' .. int(now))
