@@ -42,8 +42,8 @@ pub(super) fn from_reply(error: &ServerError) -> Failure {
     from_server(error.code(), error.details())
 }
 
-/// An error reply means that the request was refused as a whole: scripts write nothing before
-/// they can be refused.
+/// A known error reply means that the request was refused as a whole: scripts write nothing before
+/// they can be refused so.
 fn from_server(code: &str, detail: Option<&str>) -> Failure {
     let detail = detail.unwrap_or_default();
     let text = printable(format!("{code} {detail}").trim());
@@ -99,9 +99,10 @@ fn from_server(code: &str, detail: Option<&str>) -> Failure {
             format!("the server lacks a command: {text}"),
         );
     }
+    // A proxy's, or from the middle of a script that met what should not be there.
     Failure::new(
         ErrorKind::Protocol,
-        Sent::No,
+        Sent::Maybe,
         format!("the server answers with an error: {text}"),
     )
 }
@@ -186,7 +187,6 @@ mod tests {
             ),
             ("ERR", "unknown command 'EVALSHA'", ErrorKind::Unsupported),
             ("MOVED", "1 127.0.0.1:1", ErrorKind::Unsupported),
-            ("ERR", "something else", ErrorKind::Protocol),
         ];
         for (code, detail, kind) in cases {
             let failure = from_server(code, Some(detail));
@@ -194,6 +194,17 @@ mod tests {
                 (failure.kind(), failure.sent()),
                 (kind, Sent::No),
                 "{code} {detail}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_unknown_error_may_have_come_after_the_request_was_carried_out() {
+        for (code, detail) in [("ERR", "upstream timeout"), ("WRONGTYPE", "Operation")] {
+            let failure = from_server(code, Some(detail));
+            assert_eq!(
+                (failure.kind(), failure.sent()),
+                (ErrorKind::Protocol, Sent::Maybe)
             );
         }
     }
