@@ -161,6 +161,10 @@ impl Config {
             let message = "TLS is not built in: the feature redis-tls of the crate is off";
             return Err(invalid(message));
         }
+        if self.username.is_some() && self.password.is_none() {
+            // Else the client library would log in as the default user, without a word.
+            return Err(invalid("a user is given without a password"));
+        }
         let mut login = RedisConnectionInfo::default()
             .set_db(self.database.into())
             .set_protocol(protocol)
@@ -234,4 +238,18 @@ impl fmt::Debug for Config {
 
 fn invalid(message: impl Into<String>) -> Failure {
     Failure::new(ErrorKind::Invalid, Sent::No, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn b19_a_user_without_a_password_is_not_the_default_user() {
+        let config = Config::from_url("redis://alice@h").unwrap();
+        let failure = config.connection(ProtocolVersion::RESP3).unwrap_err();
+        assert_eq!(failure.kind(), ErrorKind::Invalid);
+        let config = config.with_password("secret");
+        assert!(config.connection(ProtocolVersion::RESP3).is_ok());
+    }
 }
