@@ -316,3 +316,45 @@ async fn b13_a_waiter_that_missed_its_turn_keeps_its_place() {
     second.release(&third).await.unwrap();
     away.event_like(is_grant).await;
 }
+
+/// On a slow line, calls are dropped at any moment and others go on.
+#[tokio::test]
+async fn b25_a_dropped_call_leaves_its_answer_to_nobody() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.address()).await;
+    for protocol in [2, 3] {
+        let url = format!("redis://{}?resp={protocol}", proxy.address());
+        let peer = Peer::join(&url).await;
+        proxy.delay(Duration::from_millis(5));
+        for turn in 0..40_u64 {
+            let (dropped, queued) = (peer.request("dropped"), peer.waiting("dropped"));
+            let limit = Duration::from_micros(turn * 400);
+            let both = async { tokio::join!(peer.try_ask(&dropped), peer.try_ask(&queued)) };
+            let _ = tokio::time::timeout(limit, both).await;
+            let lease = peer.take("a").await;
+            let status = peer.redis.inspect(&name("a")).await.unwrap();
+            assert_eq!(status.holders[0].token, Some(lease.1.token));
+            for request in [&dropped, &queued] {
+                peer.release(request).await.unwrap();
+            }
+            assert_eq!(peer.release(&lease.0).await.unwrap(), Released::Released);
+        }
+        proxy.recover();
+    }
+    assert_eq!(server.cli(&["EXISTS", "lock:dropped"]), "0");
+    assert_eq!(server.cli(&["KEYS", "*queue*"]), "");
+}
+
+#[tokio::test]
+async fn a_dropped_store_leaves_no_connection() {
+    let server = RedisServer::start();
+    for protocol in [2, 3] {
+        let peer = Peer::join(&format!("{}?resp={protocol}", server.url())).await;
+        let _lease = peer.take("a").await;
+        let _waiting = peer.queue("a").await;
+        drop(peer);
+        let others = |clients: &String| clients.lines().count() == 1;
+        until(async || server.cli(&["CLIENT", "LIST"]), others).await;
+        server.cli(&["DEL", "lock:a"]);
+    }
+}

@@ -2,7 +2,9 @@
 
 use leasehold::{
     ErrorKind,
-    backend::{Attempt, Event, Mode, Released, Renewed, Sent, Wait},
+    backend::{
+        Attempt, Backend, Event, Grant, Mode, Released, Renewal, Renewed, Request, Sent, Wait,
+    },
 };
 use leasehold_testkit::servers::RedisServer;
 
@@ -110,4 +112,42 @@ async fn a_server_that_takes_no_writes_never_says_that_a_lease_is_lost() {
     );
     server.cli(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
     assert!(matches!(peer.renew(&lease).await, Ok(Renewed::Renewed(_))));
+}
+
+#[tokio::test]
+async fn a_full_server_lets_a_holder_do_all_that_ends_or_keeps_its_lease() {
+    let server = RedisServer::start();
+    let (peer, mut reader) = (
+        Peer::join(&server.url()).await,
+        Peer::join(&server.url()).await,
+    );
+    let [down, kept, seen] = [
+        peer.take("d").await,
+        peer.take("k").await,
+        peer.take("f").await,
+    ];
+    let mut waiting = reader.waiting("d");
+    waiting.mode = Mode::Read;
+    assert!(matches!(reader.ask(&waiting).await, Attempt::Queued(_)));
+    fill(&server);
+    let renewal = |(request, grant): &(Request, Grant)| {
+        let (name, owner) = (request.name.clone(), request.owner.clone());
+        Renewal::new(name, owner, request.mode, grant.token, request.ttl)
+    };
+    let renewed = |answer| matches!(answer, Ok(Renewed::Renewed(_)));
+    assert!(renewed(
+        peer.redis.annotate(&renewal(&down), Some("note")).await
+    ));
+    assert!(renewed(peer.redis.downgrade(&renewal(&down)).await));
+    reader
+        .event_like(|event| matches!(event, Event::Granted { .. }))
+        .await;
+    assert_eq!(peer.release(&down.0).await.unwrap(), Released::Released);
+    let (name, owner) = (&kept.0.name, &kept.0.owner);
+    let release = peer.redis.release(name, owner, Some(LONG)).await;
+    assert_eq!(release.unwrap(), Released::Kept);
+    let force = peer.redis.force(&seen.0.name, seen.0.owner.as_str()).await;
+    assert!(force.unwrap());
+    let failure = peer.redis.acquire_all(&[peer.request("m")]).await;
+    assert_eq!(failure.unwrap_err().sent(), Sent::No);
 }

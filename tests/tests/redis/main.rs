@@ -3,10 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr, clippy::disallowed_methods)]
 
 mod access;
+mod cost;
 mod crowd;
 mod differential;
 mod faults;
 mod full;
+mod odd_names;
 mod peer;
 mod refused;
 mod scripts;
