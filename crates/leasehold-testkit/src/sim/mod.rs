@@ -1,7 +1,7 @@
 //! The real driver on a faulty store and a virtual clock, by seed.
 //!
 //! Everything that runs is the code that ships, except the store, which is the memory store behind
-//! a [`wire`] that loses, delays and repeats messages. Time is tokio's paused clock and all
+//! a wire that loses, delays and repeats messages. Time is tokio's paused clock and all
 //! randomness comes from the seed, so a schedule that fails fails again.
 
 use std::{
@@ -16,11 +16,19 @@ use std::{
     time::Duration,
 };
 
-use leasehold::{Client, backend::memory::Memory, clock::Clock, random::Random};
-use tokio::{task::JoinSet, time::sleep};
+use leasehold::{
+    Client,
+    backend::{Backend, memory::Memory},
+    clock::Clock,
+    random::Random,
+};
+use tokio::{
+    task::{AbortHandle, JoinSet},
+    time::sleep,
+};
 
 pub use self::{mutant::Mutant, plan::Plan};
-use self::{mutant::Mutated, target::MIN_HOLD, wire::Wire, worker::Worker};
+use self::{mutant::Mutated, target::MIN_HOLD, weather::Weather, wire::Wire, worker::Worker};
 use crate::{
     checker::{self, Violation},
     history::{self, History, Record, What},
@@ -28,7 +36,6 @@ use crate::{
 
 pub mod cancel;
 pub mod dice;
-pub mod wire;
 
 mod call;
 mod claim;
@@ -37,6 +44,7 @@ mod plan;
 mod several;
 mod target;
 mod weather;
+mod wire;
 mod worker;
 
 /// What came of one schedule.
@@ -111,118 +119,148 @@ pub fn find(
     found.into_inner().unwrap()
 }
 
+/// Everything that plays a part in a schedule.
+struct Scene {
+    store: Memory,
+    /// The store's clock, which is the history's, and then each client's.
+    clocks: Vec<Clock>,
+    weather: Arc<Weather>,
+    history: History,
+    clients: Vec<Client>,
+    /// The tasks, each with the number of its client.
+    workers: Vec<(usize, AbortHandle)>,
+}
+
 async fn perform(plan: &Plan, mutant: Option<Mutant>) -> Vec<Record> {
     let clocks: Vec<Clock> = (0..=plan.clients).map(|_| Clock::virtual_time()).collect();
-    let store = Memory::with_clock(clocks[0].clone());
-    let history = History::new(clocks[0].clone());
-    let weather = Arc::new(weather::Weather::new(plan.faults.clone()));
-    let mut clients = Vec::new();
-    for (index, clock) in clocks.iter().enumerate().skip(1) {
-        let wire = Wire::new(index, plan, &store, clock, &weather, &history);
+    let mut scene = Scene {
+        store: Memory::with_clock(clocks[0].clone()),
+        history: History::new(clocks[0].clone()),
+        weather: Arc::new(Weather::new(plan.faults.clone())),
+        clocks,
+        clients: Vec::new(),
+        workers: Vec::new(),
+    };
+    for index in 1..=plan.clients {
+        let wire = Wire::new(index, plan, &scene);
         let client = Client::builder()
             .random(Random::seeded(plan.seed ^ (index as u64) << 32))
             .call_timeout(plan.call_timeout)
             .build(Mutated::new(wire, mutant))
             .unwrap();
-        clients.push(client);
+        scene.clients.push(client);
     }
     let mut workers = JoinSet::new();
     for number in 0..plan.workers {
-        let client = &clients[number % clients.len()];
-        let other = &clients[(number + 1) % clients.len()];
-        let worker = Worker::new(number, plan, client, other, &history);
-        workers.spawn(worker.run());
+        let (at, next) = (number % plan.clients, (number + 1) % plan.clients);
+        let (client, other) = (&scene.clients[at], &scene.clients[next]);
+        let worker = Worker::new(number, plan, client, other, &scene.history);
+        scene.workers.push((at + 1, workers.spawn(worker.run())));
     }
-    let trouble = trouble(plan, &store, &clocks, &clients, &weather, &history);
     let finished = async {
         while let Some(ended) = workers.join_next().await {
-            ended.expect("a worker panicked");
+            if let Err(error) = ended {
+                assert!(error.is_cancelled(), "a worker panicked");
+            }
         }
     };
     // Every wait in a plan is far shorter: what is not over by then hangs.
     let limit = Duration::from_secs(3600);
-    let _ = tokio::join!(tokio::time::timeout(limit, finished), trouble);
-    tidy_up(&store, clients, &history).await;
+    let _ = tokio::join!(tokio::time::timeout(limit, finished), trouble(plan, &scene));
+    let history = scene.history.clone();
+    tidy_up(plan, scene).await;
     history.records()
 }
 
 /// Lets happen what the plan has in store: entries that vanish, clocks that leap, better weather.
-async fn trouble(
-    plan: &Plan,
-    store: &Memory,
-    clocks: &[Clock],
-    clients: &[Client],
-    weather: &weather::Weather,
-    history: &History,
-) {
+async fn trouble(plan: &Plan, scene: &Scene) {
     let began = tokio::time::Instant::now();
     for (at, event) in &plan.events {
         tokio::time::sleep_until(began + *at).await;
         match event {
-            plan::Event::Vanish(name) => store.lose(name),
-            plan::Event::Revoke(name) => store.revoke(name),
+            plan::Event::Vanish(name) => scene.store.lose(name),
+            plan::Event::Revoke(name) => scene.store.revoke(name),
             plan::Event::Leap(client, span) => {
-                clocks[*client].leap(*span);
-                history.record(&format!("c{client}"), 0, What::Leapt { by: nanos(*span) });
+                scene.clocks[*client].leap(*span);
+                let by = nanos(*span);
+                scene
+                    .history
+                    .record(&format!("c{client}"), 0, What::Leapt { by });
             }
             plan::Event::Shutdown(client) => {
-                let client = clients[*client - 1].clone();
+                let client = scene.clients[*client - 1].clone();
                 tokio::spawn(async move { client.shutdown(Duration::from_secs(30)).await });
             }
+            plan::Event::Crash(client, is_noticed) => crash(scene, *client, *is_noticed),
             plan::Event::Suspend(span) => {
-                clocks.iter().for_each(|clock| clock.leap(*span));
-                history.record("-", 0, What::Slept { by: nanos(*span) });
+                scene.clocks.iter().for_each(|clock| clock.leap(*span));
+                scene
+                    .history
+                    .record("-", 0, What::Slept { by: nanos(*span) });
             }
         }
     }
     tokio::time::sleep_until(began + plan.faults_end).await;
-    weather.clear();
+    scene.weather.clear();
+}
+
+/// Nothing that the client has under way comes to anything from here on, except what is on the
+/// wire already.
+fn crash(scene: &Scene, client: usize, is_noticed: bool) {
+    scene.weather.kill(client, is_noticed);
+    let process = format!("c{client}");
+    for (_, worker) in scene.workers.iter().filter(|(of, _)| *of == client) {
+        worker.abort();
+    }
+    let records = scene.history.records();
+    let own = records.iter().filter(|record| record.process == process);
+    let asked = own.filter(|record| matches!(record.what, What::Asked { .. }));
+    for record in asked {
+        scene.history.record(&process, record.op, What::Killed);
+    }
 }
 
 /// Ends all clients and writes down what they left in the store.
-async fn tidy_up(store: &Memory, clients: Vec<Client>, history: &History) {
-    use leasehold::backend::Backend;
+async fn tidy_up(plan: &Plan, scene: Scene) {
+    let Scene {
+        store,
+        history,
+        weather,
+        clients,
+        ..
+    } = scene;
+    let left = |name: String, value| history.record("-", 0, What::Left { name, value });
     // Well above the time that a release needs to be tried again after an outage.
     let limit = Duration::from_secs(30);
-    for client in clients {
+    for (at, client) in clients.iter().enumerate() {
         let began = tokio::time::Instant::now();
         // A release may have been given up during the faults, when its lease was over anyway.
-        if let Err(error) = client.shutdown(limit).await
+        if !weather.is_killed(at + 1)
+            && let Err(error) = client.shutdown(limit).await
             && began.elapsed() >= limit
         {
-            let value = format!("shutdown: {error}");
-            let name = String::new();
-            history.record("-", 0, What::Left { name, value });
+            left(String::new(), format!("shutdown: {error}"));
         }
     }
-    sleep(MIN_HOLD).await;
+    sleep(MIN_HOLD + plan.outlives_crashes()).await;
     for entry in store.list("", None).await.unwrap().entries {
-        let value = format!("{:?} {:?}", entry.holders, entry.waiters);
-        history.record(
-            "-",
-            0,
-            What::Left {
-                name: entry.name,
-                value,
-            },
+        left(
+            entry.name,
+            format!("{:?} {:?}", entry.holders, entry.waiters),
         );
     }
+    drop(clients);
     // Tasks that were told to end do so when they are next polled; those that only wait for a late
     // message need as long as the latest.
     sleep(Duration::from_secs(60)).await;
     let tasks = tokio::runtime::Handle::current()
         .metrics()
         .num_alive_tasks();
-    if tasks > 0 {
+    // What a killed process had under way ends with it; here it tries on for a day.
+    let all_ended = (1..=plan.clients).all(|client| !weather.is_killed(client));
+    if tasks > 0 && all_ended {
         let value = format!("{tasks} tasks");
-        history.record(
-            "-",
-            0,
-            What::Left {
-                name: String::new(),
-                value,
-            },
-        );
+        left(String::new(), value);
     }
 }
 

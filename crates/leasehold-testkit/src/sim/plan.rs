@@ -71,6 +71,8 @@ pub enum Event {
     Leap(usize, Duration),
     /// A client is shut down, whatever its tasks are about.
     Shutdown(usize),
+    /// A client's process is killed. Its connection for events closes, or stays half open.
+    Crash(usize, bool),
     /// The machine that everything runs on is suspended.
     Suspend(Duration),
 }
@@ -148,6 +150,19 @@ impl Plan {
         calm && self.events.is_empty() && latency <= 20
     }
 
+    /// How long what a crashed client had in the store can live on: a lease, and one that it was
+    /// handed while its death was not noticed, or its patience.
+    pub(super) fn outlives_crashes(&self) -> Duration {
+        const LONGEST_PATIENCE: Duration = Duration::from_secs(9);
+        let crashes = |(_, event): &(Duration, Event)| matches!(event, Event::Crash(..));
+        let longest = self.ttls.iter().copied().max().unwrap_or(0);
+        if self.events.iter().any(crashes) {
+            2 * Duration::from_millis(longest) + LONGEST_PATIENCE
+        } else {
+            Duration::ZERO
+        }
+    }
+
     /// What the checker may expect of this schedule.
     #[must_use]
     pub fn expect(&self) -> Expect {
@@ -166,7 +181,7 @@ impl Plan {
             } else {
                 // A request hangs until its limit, is tried again, and the waiter's next sign of
                 // life tells it what it missed.
-                slept + self.call_timeout + Duration::from_secs(5)
+                slept + self.call_timeout + Duration::from_secs(5) + self.outlives_crashes()
             }),
             faults_end: START + nanos(self.faults_end + slept),
             loss_slack: Duration::from_millis(5),
@@ -178,7 +193,7 @@ impl Event {
     const fn span(&self) -> Duration {
         match self {
             Self::Leap(_, span) | Self::Suspend(span) => *span,
-            Self::Vanish(_) | Self::Revoke(_) | Self::Shutdown(_) => Duration::ZERO,
+            _ => Duration::ZERO,
         }
     }
 }
@@ -235,6 +250,11 @@ fn events(
     if dice.chance(60) {
         let client = 1 + dice.below(clients as u64) as usize;
         events.push((dice.millis(end.as_millis() as u64), Event::Shutdown(client)));
+    }
+    if dice.chance(100) {
+        let client = 1 + dice.below(clients as u64) as usize;
+        let crash = Event::Crash(client, dice.chance(500));
+        events.push((dice.millis(end.as_millis() as u64), crash));
     }
     events.sort_by_key(|(at, _)| *at);
     events

@@ -22,6 +22,7 @@ use tokio::{
 };
 
 use super::{
+    Scene,
     call::{Acquire, AcquireAll, Annotate, AsyncCall, Detach, Downgrade, Release, Renew},
     dice::Dice,
     plan::Plan,
@@ -31,7 +32,7 @@ use crate::history::{History, Message, What};
 
 /// One client's way to the store.
 #[derive(Clone, Debug)]
-pub struct Wire {
+pub(super) struct Wire {
     client: usize,
     store: Memory,
     clock: Clock,
@@ -55,23 +56,15 @@ struct Fate {
 }
 
 impl Wire {
-    /// The way of client number `client`, whose own clock is `clock`.
-    #[must_use]
-    pub fn new(
-        client: usize,
-        plan: &Plan,
-        store: &Memory,
-        clock: &Clock,
-        weather: &Arc<Weather>,
-        history: &History,
-    ) -> Self {
+    /// The way of client number `client`.
+    pub(super) fn new(client: usize, plan: &Plan, scene: &Scene) -> Self {
         Self {
             client,
-            store: store.clone(),
-            clock: clock.clone(),
-            weather: Arc::clone(weather),
+            store: scene.store.clone(),
+            clock: scene.clocks[client].clone(),
+            weather: Arc::clone(&scene.weather),
             dice: Dice::new(plan.seed.rotate_left(17) ^ client as u64),
-            history: history.clone(),
+            history: scene.history.clone(),
             order: Arc::default(),
         }
     }
@@ -126,6 +119,9 @@ impl Wire {
         T: Send + 'static,
         C: AsyncCall<T>,
     {
+        if self.weather.is_killed(self.client) {
+            return std::future::pending().await;
+        }
         let fate = self.fate();
         if fate.refused {
             sleep(fate.there).await;
@@ -167,6 +163,9 @@ impl Wire {
     }
 
     fn note(&self, owner: &Owner, message: Message) {
+        if self.weather.is_killed(self.client) {
+            return;
+        }
         let (process, op) = who(owner).unwrap_or_else(|| ("-".into(), 0));
         let owner = owner.as_str()[..26].to_owned();
         self.history
@@ -292,6 +291,7 @@ async fn relay(wire: Wire, mut events: Events, client: mpsc::Sender<Event>) {
         let event = tokio::select! {
             biased;
             () = client.closed() => return,
+            () = wire.weather.noticed(wire.client) => return,
             event = events.recv() => match event {
                 Some(event) => event,
                 None => return,
@@ -299,7 +299,7 @@ async fn relay(wire: Wire, mut events: Events, client: mpsc::Sender<Event>) {
         };
         let (weather, dice) = (&wire.weather, &wire.dice);
         let faults = weather.faults();
-        let cut_off = weather.is_cut_off(wire.client);
+        let cut_off = weather.is_cut_off(wire.client) || weather.is_killed(wire.client);
         let roll = |odds| dice.chance(weather.odds(odds));
         if cut_off || roll(faults.event_lost) {
             continue;
