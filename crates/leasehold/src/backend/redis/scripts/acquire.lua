@@ -17,8 +17,9 @@
 -- Returns  token                   granted, now or already, for a full ttl from this call on
 --          {held, ms, place, ticket, now, value, remaining, member, kind}
 --                                  not granted; place -1: not in the queue. ms: when something can
---                                  change without a push, 0 to call again. value, remaining ms, a
---                                  shared member and the kind (common.lua, look) say who holds it
+--                                  change without a push, 0 to call again. value (of a long one the
+--                                  beginning), remaining ms, a shared member and the kind
+--                                  (common.lua, look) say who holds it
 --          {conflict, limit}       shared under another limit, and the caller only tries; or this
 --                                  owner holds or waits in another mode
 --          {ended}                 released by this owner before, and its minimum hold still runs
@@ -44,6 +45,8 @@ end
 local MAX_QUEUE = 100000
 -- How often to ask about a holder that will not tell when it goes.
 local RECHECK = 100
+-- More bytes than a value of ours has. A foreign one may be of any size, and is asked for often.
+local SHOWN = 2048
 
 local owner, waits, patience = ARGV[1], ARGV[7] == '1', tonumber(ARGV[9])
 local want = { mode = ARGV[2], limit = tonumber(ARGV[3]), weight = tonumber(ARGV[4]),
@@ -158,5 +161,5 @@ if reason and not string.find(reason, 'OOM', 1, true) then return redis.error_re
 local ms = left == 'spent' and 0 or change_in(state)
 local member = state.kind == 'shared' and call('ZREVRANGE', held, 0, 0, 'WITHSCORES') or {}
 return { 'held', ms, call('ZRANK', queue, owner) or -1, call('ZSCORE', queue, owner) or '0', now,
-  state.value, member[2] and tonumber(member[2]) - now or call('PTTL', lock), member[1] or '',
-  state.kind }
+  string.sub(state.value, 1, SHOWN),
+  member[2] and tonumber(member[2]) - now or call('PTTL', lock), member[1] or '', state.kind }
