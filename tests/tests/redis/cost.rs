@@ -1,16 +1,23 @@
 //! How many commands things cost.
 
-use leasehold::backend::{Backend, Mode, Released, Renewal, Renewed, Request};
+use std::time::Duration;
+
+use leasehold::backend::{Attempt, Backend, Mode, Released, Renewal, Renewed, Request};
 use leasehold_testkit::servers::RedisServer;
 
 use crate::peer::Peer;
 
 /// How often scripts were called by clients.
 fn calls(server: &RedisServer) -> u64 {
+    calls_of(server, &["evalsha", "eval"])
+}
+
+/// How often any of `commands` was called, by clients or by scripts.
+fn calls_of(server: &RedisServer, commands: &[&str]) -> u64 {
     let info = server.cli(&["INFO", "commandstats"]);
     let count = |line: &str| {
         let (command, numbers) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
-        let known = ["evalsha", "eval"].contains(&command);
+        let known = commands.contains(&command);
         known.then(|| numbers.split_once(',')?.0.parse::<u64>().ok())?
     };
     info.lines().filter_map(count).sum()
@@ -57,4 +64,35 @@ async fn ten_thousand_leases_are_renewed_in_a_few_commands() {
     assert!(answers.iter().all(renewed));
     let calls = calls(&server) - before;
     assert!(calls <= 200, "{calls} commands");
+}
+
+/// Under a minimum hold a member cannot be guessed, and must not be searched for one by one.
+#[tokio::test]
+async fn a_crowd_under_a_minimum_hold_is_renewed_in_one_search_per_command() {
+    const HOLDERS: u32 = 600;
+    let server = RedisServer::start();
+    let peer = Peer::join(&server.url()).await;
+    let mut renewals = Vec::new();
+    for _ in 0..HOLDERS {
+        let mut request = peer.request("a");
+        request.mode = Mode::permits(HOLDERS, 1).unwrap();
+        request.min_hold = Some(Duration::from_secs(1));
+        let Attempt::Granted(grant) = peer.ask(&request).await else {
+            panic!("not granted");
+        };
+        let (name, owner) = (request.name, request.owner);
+        renewals.push(Renewal::new(
+            name,
+            owner,
+            request.mode,
+            grant.token,
+            request.ttl,
+        ));
+    }
+    let before = calls_of(&server, &["zrange"]);
+    for answer in peer.redis.renew(&renewals).await {
+        assert!(matches!(answer, Ok(Renewed::Renewed(_))), "{answer:?}");
+    }
+    let searches = calls_of(&server, &["zrange"]) - before;
+    assert!(searches <= 3, "{searches} searches");
 }

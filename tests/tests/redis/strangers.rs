@@ -1,6 +1,9 @@
 //! What others put where a lock should be.
 
-use leasehold::backend::{Attempt, Backend, Holder, HolderKind, Released};
+use leasehold::backend::{
+    Attempt, Backend, Grant, Holder, HolderKind, Mode, Released, Renewal, Renewed, Request,
+    redis::{Keys, Prefix},
+};
 use leasehold_testkit::servers::RedisServer;
 
 use crate::peer::{Peer, name};
@@ -98,4 +101,50 @@ async fn an_empty_prefix_lists_locks_only() {
     assert_eq!(names, ["mine", "theirs"]);
     assert_eq!(listed[0].waiters.len(), 1);
     assert_eq!(server.cli(&["GET", "config"]), "no lock");
+}
+
+/// Someone's data at the key of a lock that many wait for is not sent to each of them each time.
+#[tokio::test]
+async fn b18_a_foreign_value_of_any_size_is_named_by_its_beginning() {
+    let server = RedisServer::start();
+    let peer = Peer::join(&server.url()).await;
+    let blob = "b".repeat(1 << 20);
+    server.cli(&["SET", "lock:x", &blob]);
+    let Attempt::Queued(queued) = peer.ask(&peer.waiting("x")).await else {
+        panic!("it was granted");
+    };
+    let shown = queued.holder.unwrap();
+    assert_eq!(shown.kind, HolderKind::Foreign);
+    assert!(shown.value.len() < 10_000 && blob.starts_with(&shown.value));
+    assert!(!peer.redis.force(&name("x"), &shown.value).await.unwrap());
+    assert!(peer.redis.force(&name("x"), &blob).await.unwrap());
+}
+
+#[tokio::test]
+async fn b18_another_type_behind_one_lock_ends_no_other_lease() {
+    let server = RedisServer::start();
+    let peer = Peer::join(&server.url()).await;
+    for mode in [Mode::Exclusive, Mode::Read] {
+        let lease = |text: &str| {
+            let mut request = peer.request(text);
+            request.mode = mode;
+            request
+        };
+        let (gone, kept) = (lease("gone"), lease("kept"));
+        let requests = [gone.clone(), kept.clone()];
+        let grants = peer.redis.acquire_all(&requests).await.unwrap().unwrap();
+        peer.release(&gone).await.unwrap();
+        let waiters = Keys::new(&Prefix::default(), &gone.name).waiters;
+        server.cli(&["SET", &waiters, "no hash"]);
+        let renewal = |(request, grant): (&Request, &Grant)| {
+            let (name, owner) = (request.name.clone(), request.owner.clone());
+            Renewal::new(name, owner, mode, grant.token, request.ttl)
+        };
+        let renewals: Vec<Renewal> = requests.iter().zip(&grants).map(renewal).collect();
+        let answers = peer.redis.renew(&renewals).await;
+        assert!(matches!(answers[0], Ok(Renewed::Missing)), "{answers:?}");
+        assert!(matches!(answers[1], Ok(Renewed::Renewed(_))), "{answers:?}");
+        server.cli(&["DEL", &waiters]);
+        peer.release(&kept).await.unwrap();
+    }
 }

@@ -36,5 +36,11 @@ for i = 1, #KEYS - 1 do
 end
 -- Changes nothing, and fails on a replica: what one says without a write must neither end a lease
 -- nor keep one.
-if doubt then redis.call('HDEL', KEYS[#KEYS], '') end
+if doubt then
+  local refused = redis.pcall('HDEL', KEYS[#KEYS], '')
+  -- One that could write found another type there, which is no concern of these leases.
+  if type(refused) == 'table' and not string.find(refused.err, 'WRONGTYPE', 1, true) then
+    return refused
+  end
+end
 return table.concat(answers)
