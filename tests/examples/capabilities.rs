@@ -4,13 +4,14 @@
 
 use leasehold::backend::{Backend, Capabilities};
 use leasehold_testkit::conformance::Topology;
-use leasehold_tests::topology::{File, Memory, Redis};
+use leasehold_tests::topology::{File, Memory, Redis, Redlock};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let stores = [
         of::<File>().await,
         of::<Redis>().await,
+        of::<Redlock>().await,
         of::<Memory>().await,
     ];
     let objects: Vec<String> = stores.iter().map(object).collect();

@@ -1,6 +1,8 @@
 //! The stores that the conformance suite runs on, one per backend.
 
-use leasehold::backend::{file, memory, redis};
+use std::sync::Arc;
+
+use leasehold::backend::{file, memory, node::Node, redis, redlock};
 use leasehold_testkit::{conformance::Topology, servers::redis::RedisServer};
 
 /// The memory store, in paused time.
@@ -54,5 +56,56 @@ impl Topology for Redis {
         redis::Redis::connect(config)
             .await
             .expect("a server that runs")
+    }
+}
+
+/// Three Redis servers that vote.
+#[derive(Debug)]
+#[allow(clippy::exhaustive_structs)] // tests stop and start its servers
+pub struct Redlock(pub Vec<RedisServer>);
+
+impl Redlock {
+    /// So many servers.
+    #[must_use]
+    pub fn of(nodes: usize) -> Self {
+        Self((0..nodes).map(|_| RedisServer::start()).collect())
+    }
+
+    /// Nodes that begin to connect to the servers.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime.
+    #[must_use]
+    pub fn nodes(&self) -> Vec<Arc<dyn Node>> {
+        let node = |server: &RedisServer| -> Arc<dyn Node> {
+            let config = redis::Config::from_url(&server.url()).expect("the URL of a server");
+            Arc::new(redis::RedisNode::start(config))
+        };
+        self.0.iter().map(node).collect()
+    }
+
+    /// Where they are, as a URL: servers that have just been started for the first time.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let addresses: Vec<String> = self.0.iter().map(|it| it.address().to_string()).collect();
+        format!("redlock://{}?assume_fresh=1", addresses.join(","))
+    }
+}
+
+impl Topology for Redlock {
+    type Backend = redlock::Redlock;
+
+    async fn start() -> Self {
+        Self::of(3)
+    }
+
+    async fn connect(&self) -> Self::Backend {
+        let settings = redlock::Settings::new()
+            .with_assume_fresh(true)
+            .with_max_ttl(std::time::Duration::from_secs(600));
+        redlock::Redlock::connect(self.nodes(), settings)
+            .await
+            .expect("servers that run")
     }
 }

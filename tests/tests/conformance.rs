@@ -18,6 +18,10 @@ mod redis {
     leasehold_testkit::conformance!(leasehold_tests::topology::Redis);
 }
 
+mod redlock {
+    leasehold_testkit::conformance!(leasehold_tests::topology::Redlock);
+}
+
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// Every case function in the suite's source is in its list.

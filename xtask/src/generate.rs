@@ -68,9 +68,14 @@ const MEANINGS: &[(&str, &str)] = &[
     ),
     ("detach", "a lease can outlive the process that took it"),
     ("min_hold", "a minimum hold outlives the release"),
-    ("shared", "readers and permits, not only exclusive holders"),
+    ("shared", "readers, not only exclusive holders"),
+    ("permits", "permits of a semaphore"),
     ("downgrade", "a writer can go on as a reader"),
     ("many", "several names are taken in one step"),
+    (
+        "fresh_owners",
+        "an owner asks once, and is in no queue that others see",
+    ),
     ("notes", "elections: a leader can publish something"),
 ];
 

@@ -78,6 +78,8 @@ pub struct Terms {
     pub waits: bool,
     /// When to stop waiting.
     pub give_up: Instant,
+    /// Whether each attempt needs an owner of its own.
+    pub fresh_owners: bool,
 }
 
 /// One acquisition under way.
@@ -87,6 +89,8 @@ pub struct Acquisition {
     seq: u32,
     sent: VecDeque<(u32, Instant)>,
     ticket: Option<u64>,
+    /// The owner has made its only attempt.
+    spent: bool,
     /// Attempts answered "ask again at once" in a row.
     repeats: u32,
     backoff: Backoff,
@@ -112,6 +116,7 @@ impl Acquisition {
             seq: 0,
             sent: VecDeque::new(),
             ticket: None,
+            spent: false,
             repeats: 0,
             backoff: Backoff::new(BASE, CAP),
             last: Last::Unanswered,
@@ -126,6 +131,7 @@ impl Acquisition {
 
     /// Begins an attempt at `now`, before anything is sent, and says what a waiter sends with it.
     pub fn call(&mut self, now: Instant) -> Option<Wait> {
+        self.spent = self.terms.fresh_owners;
         let seq = self.seq;
         self.seq += 1;
         if self.sent.len() == REMEMBERED {
@@ -202,7 +208,11 @@ impl Acquisition {
     #[must_use]
     pub fn woke(&self, now: Instant) -> Next {
         if now < self.terms.give_up {
-            return Next::Call;
+            return if self.spent {
+                Next::StartOver(now)
+            } else {
+                Next::Call
+            };
         }
         Next::Stop(if self.last == Last::Answered {
             Stop::TimedOut
@@ -213,6 +223,7 @@ impl Acquisition {
 
     /// The same acquisition under a new owner: only its place in the queue is kept.
     pub fn renew_owner(&mut self) {
+        self.spent = false;
         self.seq = 0;
         self.sent.clear();
     }
@@ -245,7 +256,7 @@ impl Acquisition {
         self.backoff.reset();
         if change_in.is_zero() && self.repeats < MOST_REPEATS && now < self.terms.give_up {
             self.repeats += 1;
-            return Next::Call;
+            return self.woke(now);
         }
         self.repeats = 0;
         let sign_of_life = asked.after(jittered(heartbeat(self.terms.ttl), dice));
@@ -300,6 +311,7 @@ mod tests {
             drift: Drift::DEFAULT,
             waits,
             give_up: at(give_up),
+            fresh_owners: false,
         })
     }
 
@@ -429,6 +441,23 @@ mod tests {
             panic!()
         };
         assert!(later >= at(2_700));
+    }
+
+    #[test]
+    fn where_an_owner_asks_once_each_attempt_has_a_new_one() {
+        let mut waiter = acquisition(true, 30_000, 60_000);
+        waiter.terms.fresh_owners = true;
+        assert_eq!(waiter.woke(at(0)), Next::Call);
+        waiter.call(at(0));
+        assert_eq!(
+            waiter.answered(at(1), &queued(0, 200), 0),
+            Next::Sleep(at(201))
+        );
+        assert_eq!(waiter.woke(at(201)), Next::StartOver(at(201)));
+        waiter.renew_owner();
+        assert_eq!(waiter.woke(at(201)), Next::Call);
+        assert_eq!(waiter.call(at(201)).and_then(|wait| wait.ticket), Some(5));
+        assert_eq!(waiter.woke(at(60_000)), Next::Stop(Stop::TimedOut));
     }
 
     #[test]

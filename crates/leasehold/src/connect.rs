@@ -6,6 +6,8 @@ use std::{sync::Arc, time::Duration};
 use crate::backend::file::{Config, File};
 #[cfg(feature = "redis")]
 use crate::backend::redis;
+#[cfg(feature = "redlock")]
+use crate::backend::{node::Node, redlock};
 use crate::{
     backend::{ErasedBackend, memory::Memory},
     error::{Error, ErrorKind, Result},
@@ -31,6 +33,7 @@ pub(crate) async fn open(url: &str, options: Options) -> Result<Arc<dyn ErasedBa
         "redis" | "rediss" | "redis+unix" | "valkey" | "valkeys" | "valkey+unix" | "unix" => {
             open_redis(url, options).await
         }
+        "redlock" | "redlocks" => open_redlock(url, options).await,
         _ => Err(unknown(url, scheme)),
     }
 }
@@ -48,8 +51,9 @@ fn unknown(url: &str, scheme: &str) -> Error {
             .collect();
         format!("no store is known for URLs that begin with {shown}:")
     };
-    Error::new(ErrorKind::Invalid, message)
-        .with_hint("known are file:PATH, redis://HOST:PORT and memory:")
+    Error::new(ErrorKind::Invalid, message).with_hint(
+        "known are file:PATH, redis://HOST:PORT, redlock://HOST:PORT,HOST:PORT,... and memory:",
+    )
 }
 
 #[cfg(feature = "file")]
@@ -77,6 +81,33 @@ async fn open_redis(url: &str, options: Options) -> Result<Arc<dyn ErasedBackend
     Ok(Arc::new(redis::Redis::connect(config).await?))
 }
 
+#[cfg(feature = "redlock")]
+async fn open_redlock(url: &str, options: Options) -> Result<Arc<dyn ErasedBackend>> {
+    let redlock::Config { settings, nodes } = redlock::Config::from_url(url)?;
+    let mut servers: Vec<Arc<dyn Node>> = Vec::new();
+    for url in nodes {
+        let mut config = redis::Config::from_url(&url)?
+            .with_connect_timeout(options.connect_timeout)
+            .with_call_timeout(options.call_timeout)
+            .with_random(options.random.clone());
+        if let Some(prefix) = &options.prefix {
+            config = config.with_prefix(prefix)?;
+        }
+        servers.push(Arc::new(redis::RedisNode::start(config)));
+    }
+    let settings = settings
+        .with_connect_timeout(options.connect_timeout)
+        .with_random(options.random);
+    Ok(Arc::new(
+        redlock::Redlock::connect(servers, settings).await?,
+    ))
+}
+
+#[cfg(not(feature = "redlock"))]
+async fn open_redlock(url: &str, _: Options) -> Result<Arc<dyn ErasedBackend>> {
+    Err(feature_off(url, "redlock"))
+}
+
 #[cfg(not(feature = "file"))]
 async fn open_file(url: &str, _: Options) -> Result<Arc<dyn ErasedBackend>> {
     Err(feature_off(url, "file"))
@@ -87,7 +118,7 @@ async fn open_redis(url: &str, _: Options) -> Result<Arc<dyn ErasedBackend>> {
     Err(feature_off(url, "redis"))
 }
 
-#[cfg(not(all(feature = "file", feature = "redis")))]
+#[cfg(not(all(feature = "file", feature = "redis", feature = "redlock")))]
 fn feature_off(url: &str, feature: &str) -> Error {
     let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
     let message = format!("this program was built without the store for {scheme}: URLs");

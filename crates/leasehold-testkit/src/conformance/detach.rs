@@ -74,7 +74,7 @@ pub async fn detaching_compares_as_a_renewal_does<T: Topology>(store: &T) {
     peer.release("compared", &request.owner).await;
     assert_eq!(detach(&peer, &old, LONG).await, Renewed::Missing);
     assert!(peer.status("compared").await.is_free());
-    peer.granted(&request).await;
+    peer.take("compared").await;
     assert_eq!(detach(&peer, &old, LONG).await, Renewed::NotOurs);
 }
 

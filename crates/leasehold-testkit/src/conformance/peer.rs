@@ -228,7 +228,14 @@ impl<B: Backend> Peer<B> {
         }
     }
 
-    /// Asks again, as a waiter does, until granted; `within` bounds it.
+    /// Whether those that wait are in a queue of the store's, where others see them. Where an owner
+    /// asks once, none waits under its name.
+    pub fn keeps_queue(&self) -> bool {
+        !self.backend.capabilities().fresh_owners
+    }
+
+    /// Asks again, as a waiter does, until granted; `within` bounds it. Where an owner asks once,
+    /// the lease is that of another owner.
     pub async fn granted_within(&self, request: &Request, within: Duration) -> Lease {
         let begun = Instant::now();
         let mut request = request.clone();
@@ -237,9 +244,13 @@ impl<B: Backend> Peer<B> {
                 Attempt::Granted(_) => return self.granted(&request).await,
                 Attempt::Queued(queued) => queued.change_in,
                 Attempt::Held(held) => held.change_in,
+                Attempt::Ended if !self.keeps_queue() => Duration::ZERO,
                 other => panic!("{other:?}"),
             };
             assert!(begun.elapsed() < within, "not granted within {within:?}");
+            if !self.keeps_queue() {
+                request.owner = self.owner();
+            }
             let pause = pause.clamp(Duration::from_millis(2), Duration::from_millis(100));
             tokio::time::sleep(pause).await;
             if let Some(wait) = &mut request.wait {

@@ -73,6 +73,9 @@ pub async fn b06_a_repeated_release_is_harmless<T: Topology>(store: &T) {
 /// out while the waiter slept.
 pub async fn a_release_that_finds_nothing_serves_the_queue<T: Topology>(store: &T) {
     let (peer, waiter) = (Peer::join(store).await, Peer::join(store).await);
+    if !peer.keeps_queue() {
+        return;
+    }
     let lease = peer.take_for("settled", SHORT).await;
     let (wait, _) = waiter.queue("settled").await;
     let begun = Instant::now();

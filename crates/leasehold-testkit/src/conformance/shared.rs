@@ -24,13 +24,20 @@ fn permit<B: Backend>(peer: &Peer<B>, text: &str, limit: u32, weight: u32) -> Re
 
 /// Whether the store can; if not, it must say so.
 async fn supported<B: Backend>(peer: &Peer<B>) -> bool {
-    if peer.backend.capabilities().shared {
-        return true;
-    }
-    for request in [read(peer, "unsupported"), permit(peer, "unsupported", 2, 1)] {
-        let refused = peer.backend.acquire(&request).await.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Unsupported);
-    }
+    let able = peer.backend.capabilities().shared;
+    able || refused(peer, &read(peer, "unsupported")).await
+}
+
+/// Whether the store counts permits; if not, it must say so.
+async fn has_permits<B: Backend>(peer: &Peer<B>) -> bool {
+    let able = peer.backend.capabilities().permits;
+    able || refused(peer, &permit(peer, "unsupported", 2, 1)).await
+}
+
+/// Never: it is refused.
+async fn refused<B: Backend>(peer: &Peer<B>, request: &Request) -> bool {
+    let refused = peer.backend.acquire(request).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unsupported);
     assert!(peer.status("unsupported").await.is_free());
     false
 }
@@ -121,7 +128,7 @@ pub async fn a_writer_that_withdraws_lets_readers_in<T: Topology>(store: &T) {
 /// Permits are given up to the limit, by weight.
 pub async fn permits_are_given_up_to_the_limit<T: Topology>(store: &T) {
     let (one, two) = (Peer::join(store).await, Peer::join(store).await);
-    if !supported(&one).await {
+    if !has_permits(&one).await {
         return;
     }
     let pair = one.granted(&permit(&one, "pool", 3, 2)).await;
@@ -137,7 +144,7 @@ pub async fn permits_are_given_up_to_the_limit<T: Topology>(store: &T) {
 /// A permit taken again by its owner is the same permit.
 pub async fn b06_a_repeated_permit_is_taken_once<T: Topology>(store: &T) {
     let peer = Peer::join(store).await;
-    if !supported(&peer).await {
+    if !has_permits(&peer).await {
         return;
     }
     let request = permit(&peer, "once", 2, 1);
@@ -155,7 +162,7 @@ pub async fn b06_a_repeated_permit_is_taken_once<T: Topology>(store: &T) {
 /// Another limit is a conflict for a try, and never a co-holder; a waiter waits for the end.
 pub async fn another_limit_conflicts<T: Topology>(store: &T) {
     let (one, two) = (Peer::join(store).await, Peer::join(store).await);
-    if !supported(&one).await {
+    if !has_permits(&one).await {
         return;
     }
     let lease = one.granted(&permit(&one, "limits", 3, 1)).await;
@@ -171,7 +178,7 @@ pub async fn another_limit_conflicts<T: Topology>(store: &T) {
 /// Each holder's lease ends by itself: a crashed one frees its permit.
 pub async fn b31_a_silent_holder_frees_its_permit<T: Topology>(store: &T) {
     let (one, two) = (Peer::join(store).await, Peer::join(store).await);
-    if !supported(&one).await {
+    if !has_permits(&one).await {
         return;
     }
     let kept = one.granted(&permit(&one, "crashed", 2, 1)).await;

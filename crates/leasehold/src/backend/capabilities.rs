@@ -7,8 +7,10 @@
 pub struct Capabilities {
     /// The store's name in documents and errors, for example `file`.
     pub name: &'static str,
-    /// Readers and permits, not only exclusive holders.
+    /// Readers, not only exclusive holders.
     pub shared: bool,
+    /// Permits of a semaphore.
+    pub permits: bool,
     /// Waiters are served first come, first served.
     pub fair: bool,
     /// A release hands the lock to the next waiter itself and tells it.
@@ -25,6 +27,9 @@ pub struct Capabilities {
     pub notes: bool,
     /// A holder whose process is gone is noticed at once, not after its TTL.
     pub notices_death: bool,
+    /// An owner asks once: each further attempt needs a new owner, and nothing is kept of one that
+    /// was not granted.
+    pub fresh_owners: bool,
     /// Works across machines.
     pub networked: bool,
 }
@@ -36,6 +41,7 @@ impl Capabilities {
         Self {
             name,
             shared: false,
+            permits: false,
             fair: false,
             hand_off: false,
             detach: false,
@@ -44,6 +50,7 @@ impl Capabilities {
             downgrade: false,
             notes: false,
             notices_death: false,
+            fresh_owners: false,
             networked: false,
         }
     }

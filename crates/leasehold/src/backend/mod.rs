@@ -30,8 +30,11 @@ mod erased;
 #[cfg(feature = "file")]
 pub mod file;
 pub mod memory;
+pub mod node;
 #[cfg(feature = "redis")]
 pub mod redis;
+#[cfg(feature = "redlock")]
+pub mod redlock;
 mod token_base;
 
 /// A store that carries locks.

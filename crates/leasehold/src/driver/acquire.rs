@@ -122,6 +122,7 @@ impl<'a> Pursuit<'a> {
             drift: shared.settings.drift,
             waits,
             give_up,
+            fresh_owners: shared.backend.capabilities().fresh_owners,
         };
         Self {
             undo: Undo::new(driver, &ask.name, &owner, None, ask.longest()),
@@ -198,6 +199,8 @@ impl<'a> Pursuit<'a> {
         let shared = &self.driver.shared;
         let (now, dice) = (shared.clock.now(), shared.random.bits());
         let nothing_left = match &answer {
+            // Where an owner asks once, a store keeps nothing of one that lost.
+            Ok(Attempt::Held(_) | Attempt::Queued(_)) => shared.backend.capabilities().fresh_owners,
             Ok(answer) => matches!(answer, Attempt::Conflict { .. } | Attempt::Ended),
             Err(failure) => failure.sent() == Sent::No,
         };
@@ -275,12 +278,14 @@ impl<'a> Pursuit<'a> {
     /// Gives back what this owner may have and goes on under a new one.
     async fn start_over(&mut self, pause: Instant) -> Next {
         let shared = &self.driver.shared;
-        tracing::warn!(
-            target: "leasehold", name = %self.ask.name,
-            "granted too late or not confirmed; given back, and asked for again"
-        );
-        // Unanswered, it goes on in the background; either way this owner is used up.
-        let _ = self.undo.release(WITHDRAWAL).await;
+        if self.left {
+            tracing::warn!(
+                target: "leasehold", name = %self.ask.name,
+                "granted too late or not confirmed; given back, and asked for again"
+            );
+            // Unanswered, it goes on in the background; either way this owner is used up.
+            let _ = self.undo.release(WITHDRAWAL).await;
+        }
         shared.registry.remove(&self.owner);
         self.owner = shared.new_owner(&self.ask.label);
         self.mailbox = self

@@ -236,6 +236,7 @@ impl Backend for File {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             shared: true,
+            permits: true,
             fair: true,
             hand_off: true,
             detach: true,

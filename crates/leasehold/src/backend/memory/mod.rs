@@ -77,6 +77,7 @@ impl Backend for Memory {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             shared: true,
+            permits: true,
             fair: true,
             hand_off: true,
             detach: true,

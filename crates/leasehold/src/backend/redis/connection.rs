@@ -27,6 +27,7 @@ const CAP: Duration = Duration::from_secs(1);
 pub(super) struct Connection {
     state: watch::Receiver<State>,
     patience: Duration,
+    router: Arc<Router>,
     /// Ends the task that mends.
     _stop: DropGuard,
 }
@@ -42,12 +43,24 @@ impl Connection {
     /// Connects for the first time, so that a wrong address or password is found at once.
     pub(super) async fn open(config: Config, router: Arc<Router>) -> Result<Self, Failure> {
         let link = Arc::new(Link::open(&config, &router, None).await?);
-        let (sender, state) = watch::channel(State::Up(Arc::clone(&link)));
+        Ok(Self::begin(config, router, Some(link)))
+    }
+
+    /// Begins to connect, and goes on until it succeeds.
+    pub(super) fn start(config: Config, router: Arc<Router>) -> Self {
+        Self::begin(config, router, None)
+    }
+
+    fn begin(config: Config, router: Arc<Router>, link: Option<Arc<Link>>) -> Self {
+        let (sender, state) = watch::channel(match &link {
+            Some(link) => State::Up(Arc::clone(link)),
+            None => State::Down(0, None),
+        });
         let stop = CancellationToken::new();
         let patience = config.call_timeout;
         let mender = Mender {
             config,
-            router,
+            router: Arc::clone(&router),
             state: sender,
         };
         tokio::spawn({
@@ -60,11 +73,17 @@ impl Connection {
                 }
             }
         });
-        Ok(Self {
+        Self {
             state,
             patience,
+            router,
             _stop: stop.drop_guard(),
-        })
+        }
+    }
+
+    /// Where pushes go.
+    pub(super) fn router(&self) -> Arc<Router> {
+        Arc::clone(&self.router)
     }
 
     /// The connection, when there is one. While it is being mended, this waits for one more
@@ -125,9 +144,17 @@ struct Mender {
 }
 
 impl Mender {
-    async fn run(self, mut link: Arc<Link>) {
+    async fn run(self, first: Option<Arc<Link>>) {
         let clock = Clock::system();
         let mut backoff = Backoff::new(BASE, CAP);
+        let mut link = match first {
+            Some(link) => link,
+            None => {
+                let link = self.replace(None, &mut backoff).await;
+                self.state.send_replace(State::Up(Arc::clone(&link)));
+                link
+            }
+        };
         loop {
             let begun = clock.now();
             link.end().await;
@@ -139,7 +166,7 @@ impl Mender {
             } else {
                 backoff.reset();
             }
-            link = self.replace(link, &mut backoff).await;
+            link = self.replace(Some(link), &mut backoff).await;
             self.state.send_replace(State::Up(Arc::clone(&link)));
             tracing::info!(server = %self.config, "connected again");
             self.router.broadcast(&Event::Reconnected);
@@ -147,13 +174,13 @@ impl Mender {
     }
 
     /// Tries until it succeeds, less and less often.
-    async fn replace(&self, broken: Arc<Link>, backoff: &mut Backoff) -> Arc<Link> {
-        let before = broken.identity.clone();
+    async fn replace(&self, broken: Option<Arc<Link>>, backoff: &mut Backoff) -> Arc<Link> {
+        let before = broken.as_ref().map(|link| link.identity.clone());
         // Its socket is closed once the last call on it has noticed.
         drop(broken);
         let mut attempts = 0;
         loop {
-            let opened = Link::open(&self.config, &self.router, Some(&before)).await;
+            let opened = Link::open(&self.config, &self.router, before.as_ref()).await;
             let opened = match opened {
                 Ok(link) => self.listen(&link).await.map(|()| link),
                 Err(failure) => Err(failure),

@@ -59,6 +59,9 @@ pub(super) async fn greet(
     Ok(identity)
 }
 
+/// What is said of one.
+pub(super) const REPLICA: &str = "the server is a read-only replica";
+
 /// A replica answers reads as if it knew, and loses what is written to it.
 fn check_role(reply: &Value) -> Result<(), Failure> {
     if let Some(refusal) = refusal(reply)? {
@@ -67,8 +70,7 @@ fn check_role(reply: &Value) -> Result<(), Failure> {
     }
     match array(reply).and_then(<[_]>::first).and_then(string) {
         Some("master") => Ok(()),
-        Some("slave") => Err(Failure::unavailable("the server is a read-only replica")
-            .with_hint("connect to its primary")),
+        Some("slave") => Err(Failure::unavailable(REPLICA).with_hint("connect to its primary")),
         Some("sentinel") => Err(Failure::unsupported("the server is a Sentinel")
             .with_hint("connect to the primary that it watches")),
         _ => Err(failure::garbage(&format!("ROLE: {reply:?}"))),

@@ -49,6 +49,15 @@ impl Prefix {
     }
 }
 
+impl Prefix {
+    /// Where nodes that vote tell what happens to `name`: one of a few channels, so that nobody
+    /// listens to thousands.
+    #[must_use]
+    pub fn news(&self, name: &Name) -> String {
+        format!("{self}~news:{}", slot::of(name.as_str().as_bytes()) % 64)
+    }
+}
+
 impl Default for Prefix {
     fn default() -> Self {
         Self("lock:".into())

@@ -215,7 +215,7 @@ impl Link {
         reply.map_err(|error| self.judge(error))
     }
 
-    async fn ask_all(&self, batch: &Pipeline) -> Result<Vec<Value>, Fault> {
+    pub(super) async fn ask_all(&self, batch: &Pipeline) -> Result<Vec<Value>, Fault> {
         let mut connection = self.connection.clone();
         let replies = connection.send_packed_commands(batch, 0, batch.len());
         let replies = self.bounded(replies).await?;

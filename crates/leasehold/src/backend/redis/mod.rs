@@ -9,6 +9,7 @@ use leasehold_core::{
 pub use self::{
     config::Config,
     keys::{Keys, Prefix},
+    node::RedisNode,
     script::{Script, scripts},
 };
 use self::{
@@ -28,6 +29,7 @@ mod handshake;
 mod keys;
 mod link;
 mod list;
+mod node;
 mod push;
 mod renew;
 mod reply;
@@ -111,6 +113,7 @@ impl Backend for Redis {
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = Capabilities::new("redis");
         capabilities.shared = true;
+        capabilities.permits = true;
         capabilities.fair = true;
         capabilities.hand_off = true;
         capabilities.detach = true;

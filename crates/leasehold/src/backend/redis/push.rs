@@ -1,7 +1,7 @@
 //! What the server pushes, and whom it is for.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
@@ -9,13 +9,17 @@ use leasehold_core::{ClientId, Name, Owner};
 use tokio::sync::mpsc;
 
 use super::{form, keys::Prefix};
-use crate::backend::{EVENT_BUFFER, Event, Events};
+use crate::backend::{EVENT_BUFFER, Event, Events, node::News};
 
 /// Knows the clients of this process and passes on to each what is meant for it.
 #[derive(Debug)]
 pub(super) struct Router {
     prefix: Prefix,
     clients: Mutex<HashMap<String, Client>>,
+    /// For a node among several: what is told to all.
+    news: Option<mpsc::Sender<News>>,
+    /// The channels of that kind that were subscribed to.
+    heard: Mutex<BTreeSet<String>>,
 }
 
 #[derive(Debug)]
@@ -30,7 +34,22 @@ impl Router {
         Self {
             prefix,
             clients: Mutex::default(),
+            news: None,
+            heard: Mutex::default(),
         }
+    }
+
+    /// A router for a node among several, which tells everybody what happens.
+    pub(super) fn with_news(prefix: Prefix, news: mpsc::Sender<News>) -> Self {
+        Self {
+            news: Some(news),
+            ..Self::new(prefix)
+        }
+    }
+
+    /// Notes that the channel is to be subscribed to again after a reconnect. There are few.
+    pub(super) fn hear(&self, channel: &str) {
+        self.heard().insert(channel.into());
     }
 
     /// Where events for `client` will arrive.
@@ -58,7 +77,9 @@ impl Router {
         let mut clients = self.clients();
         clients.retain(|_, client| !client.sender.is_closed());
         let listening = clients.iter().filter(|(_, client)| client.listens);
-        listening.map(|(channel, _)| channel.clone()).collect()
+        let heard = self.heard();
+        let channels = listening.map(|(channel, _)| channel.clone());
+        channels.chain(heard.iter().cloned()).collect()
     }
 
     /// Passes on what arrived. `false` if nobody is there to read this channel any more.
@@ -66,6 +87,12 @@ impl Router {
         let Ok(channel) = std::str::from_utf8(channel) else {
             return true;
         };
+        if let Some(news) = &self.news
+            && self.heard().contains(channel)
+        {
+            read_news(message).map(|told| news.try_send(told));
+            return true;
+        }
         let clients = self.clients();
         let Some(client) = clients.get(channel) else {
             return false;
@@ -81,6 +108,13 @@ impl Router {
         for client in self.clients().values() {
             deliver(&client.sender, event.clone());
         }
+        if let (Some(news), Event::Reconnected) = (&self.news, event) {
+            let _ = news.try_send(News::Reconnected);
+        }
+    }
+
+    fn heard(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn clients(&self) -> MutexGuard<'_, HashMap<String, Client>> {
@@ -114,6 +148,16 @@ fn read(message: &[u8]) -> Option<Event> {
         "revoked" => Some(Event::Revoked {
             owner: Owner::parse(rest).ok()?,
         }),
+        _ => None,
+    }
+}
+
+/// `free <name>` or `revoked <owner>`.
+fn read_news(message: &[u8]) -> Option<News> {
+    let (kind, rest) = std::str::from_utf8(message).ok()?.split_once(' ')?;
+    match kind {
+        "free" => Some(News::Free(Name::new(rest).ok()?)),
+        "revoked" => Some(News::Revoked(Owner::parse(rest).ok()?)),
         _ => None,
     }
 }
@@ -163,7 +207,7 @@ mod tests {
     proptest! {
         #[test]
         fn anything_may_arrive(message: Vec<u8>, text in "(granted|again|revoked) .{0,40}") {
-            let _ = (read(&message), read(text.as_bytes()));
+            let _ = (read(&message), read(text.as_bytes()), read_news(&message));
         }
     }
 }

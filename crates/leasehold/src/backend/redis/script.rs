@@ -42,7 +42,7 @@ impl Script {
 
 /// All scripts, for audits and tests.
 #[must_use]
-pub fn scripts() -> [&'static Script; 10] {
+pub fn scripts() -> [&'static Script; 15] {
     [
         &ACQUIRE,
         &RELEASE,
@@ -54,6 +54,11 @@ pub fn scripts() -> [&'static Script; 10] {
         &INSPECT,
         &FORCE,
         &RIGHTS,
+        &VOTE,
+        &RAISE,
+        &EXTEND,
+        &REPLANT,
+        &GIVE_UP,
     ]
 }
 
@@ -76,6 +81,11 @@ script!(ANNOTATE, "annotate");
 script!(INSPECT, "inspect");
 script!(FORCE, "force");
 script!(RIGHTS, "rights");
+script!(VOTE, "vote");
+script!(RAISE, "raise");
+script!(EXTEND, "extend");
+script!(REPLANT, "replant");
+script!(GIVE_UP, "give_up");
 
 /// One call of a script.
 #[derive(Debug)]

@@ -1,0 +1,66 @@
+-- extend.lua — lengthen leases on one of several nodes, many in one call.
+--
+-- KEYS[3i-2]    lock     the locks
+-- KEYS[3i-1]    fence    the counters of their slots
+-- KEYS[3i]      held     zset: shared holder -> expiry in server milliseconds
+-- KEYS[3n+1]    waiters  of the first of them: never changed
+-- ARGV[3i-2]    owner    unique per attempt, ends in `;`
+-- ARGV[3i-1]    token    the fencing token of the majority
+-- ARGV[3i]      ttl      ms that it is to live from now
+--
+-- Returns  one letter for each lock: r renewed, n not ours, m missing
+--
+-- Why a script: as renew.lua. Only the owner is compared: it asks once, and a node that voted late
+-- still has a fencing token of its own. The counter is raised too, so that the majority's token
+-- spreads; a full server refuses that, and renews all the same.
+
+local call = redis.call
+local time = call('TIME')
+local now = math.floor((time[1] * 1000000 + time[2]) / 1000)
+
+local function int(number) return string.format('%.0f', number) end
+
+local function is_of(owner, text) return string.sub(text, 1, #owner) == owner end
+
+local function find(held, owner)
+  for _, member in ipairs(call('ZRANGE', held, 0, -1)) do
+    if is_of(owner, member) then return member end
+  end
+end
+
+local function extend(lock, held, owner, ttl)
+  local value = redis.pcall('GET', lock)
+  if not value then return 'm' end
+  if type(value) ~= 'string' then return 'n' end
+  if is_of(owner, value) then
+    if call('PTTL', lock) < ttl then call('PEXPIRE', lock, ttl) end
+    return 'r'
+  end
+  if not is_of('~shared:', value) then return 'n' end
+  call('ZREMRANGEBYSCORE', held, '-inf', '(' .. int(now))
+  local member = find(held, owner)
+  if not member then return call('EXISTS', held) == 1 and 'n' or 'm' end
+  if tonumber(call('ZSCORE', held, member)) < now + ttl then
+    call('ZREM', held, member)
+    call('ZADD', held, int(now + ttl), member)
+    local last = call('ZREVRANGE', held, 0, 0, 'WITHSCORES')
+    call('PEXPIREAT', lock, last[2])
+    call('PEXPIREAT', held, last[2])
+  end
+  return 'r'
+end
+
+local answers, doubt = {}, false
+for i = 1, (#KEYS - 1) / 3 do
+  local k = 3 * i
+  answers[i] = extend(KEYS[k - 2], KEYS[k], ARGV[k - 2], tonumber(ARGV[k]))
+  if answers[i] == 'r' then
+    local last = tonumber(call('GET', KEYS[k - 1]) or '0') or 0
+    if last < tonumber(ARGV[k - 1]) then redis.pcall('SET', KEYS[k - 1], ARGV[k - 1]) end
+  else
+    doubt = true
+  end
+end
+-- Changes nothing, and fails on a replica: its word must not end a lease.
+if doubt then call('HDEL', KEYS[#KEYS], '') end
+return table.concat(answers)

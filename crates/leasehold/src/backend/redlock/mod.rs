@@ -1,0 +1,368 @@
+#![doc = include_str!("README.md")]
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use leasehold_core::{
+    Attempt, ClientId, Mode, Name, Owner, Released, Renewal, Renewed, Request, Status,
+    quorum::{Size, pause},
+};
+use tokio::sync::mpsc;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+pub use self::config::{Config, Settings};
+use self::{
+    attempt::Outcome,
+    config::invalid,
+    lane::Order,
+    leases::{Lease, Leases},
+    roster::Roster,
+    waits::Waits,
+};
+use super::{
+    Backend, Capabilities, Event, Events, Failure, Page,
+    node::{News, Node},
+};
+use crate::clock::Clock;
+
+mod attempt;
+mod config;
+mod connect;
+mod lane;
+mod leases;
+mod renewal;
+mod roster;
+mod traffic;
+mod view;
+mod waits;
+
+/// Locks on a majority of several servers that know nothing of each other.
+pub struct Redlock {
+    roster: Arc<Roster>,
+    waits: Arc<Waits>,
+    leases: Arc<Leases>,
+    /// Ends the tasks that pass on news.
+    _stop: DropGuard,
+}
+
+impl Redlock {
+    /// Connects to these nodes, and checks that they can carry locks together. Answers once a
+    /// majority is there; the others follow, and are checked before they vote.
+    ///
+    /// # Errors
+    ///
+    /// Within the connect timeout, and nothing was changed: [`Invalid`](crate::ErrorKind::Invalid)
+    /// for a list that cannot be, naming the nodes and the reason: one server twice, a replica, a
+    /// server with replicas, a cluster's member; [`Unavailable`](crate::ErrorKind::Unavailable)
+    /// when no majority answers, with each node's cause.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the connections are closed.
+    pub async fn connect(nodes: Vec<Arc<dyn Node>>, settings: Settings) -> Result<Self, Failure> {
+        let size = Size::new(nodes.len())
+            .ok_or_else(|| invalid(format!("{} nodes: from 1 to {}", nodes.len(), Size::MAX)))?;
+        if nodes.len().is_multiple_of(2) || nodes.len() < 3 {
+            let nodes = nodes.len();
+            tracing::warn!(
+                nodes,
+                "an odd number from 3 on tolerates more for what it costs"
+            );
+        }
+        let roster = Arc::new(Roster::new(nodes, size, settings));
+        connect::check(&roster).await?;
+        let this = Self {
+            roster,
+            waits: Arc::default(),
+            leases: Arc::default(),
+            _stop: CancellationToken::new().drop_guard(),
+        };
+        Ok(this.listening())
+    }
+
+    fn listening(mut self) -> Self {
+        let stop = CancellationToken::new();
+        for member in &self.roster.members {
+            let news = member.node.news();
+            let ear = Ear {
+                roster: Arc::clone(&self.roster),
+                waits: Arc::clone(&self.waits),
+                stop: stop.clone(),
+            };
+            tokio::spawn(ear.listen(news));
+        }
+        self._stop = stop.drop_guard();
+        self
+    }
+
+    /// Whether this can be asked for here at all.
+    fn check(&self, request: &Request) -> Result<(), Failure> {
+        let max = self.roster.settings.max_ttl;
+        if request.ttl.get() > max {
+            let message = format!("a TTL of {:?} is above max_ttl, {max:?}", request.ttl.get());
+            return Err(invalid(message).with_hint(
+                "a node that forgot is kept out for max_ttl: give all clients a longer one",
+            ));
+        }
+        if request.min_hold.is_some() {
+            return Err(Failure::unsupported(
+                "nodes that vote keep no minimum hold; file and redis do",
+            ));
+        }
+        if matches!(request.mode, Mode::Permit { .. }) {
+            return Err(Failure::unsupported(
+                "permits cannot be counted by majorities; file and redis have semaphores",
+            ));
+        }
+        Ok(())
+    }
+
+    /// An owner asks once. If it holds, it is renewed instead.
+    async fn again(&self, request: &Request) -> Result<Attempt, Failure> {
+        let Request {
+            name,
+            owner,
+            mode,
+            ttl,
+            ..
+        } = request;
+        let Some(token) = self.leases.token(name, owner) else {
+            return Ok(Attempt::Ended);
+        };
+        let renewal = Renewal::new(name.clone(), owner.clone(), *mode, token, *ttl);
+        match renewal::run(&self.roster, &[renewal]).await.pop() {
+            Some(Ok(Renewed::Renewed(_))) => Ok(attempt::grant(token, request)),
+            Some(Err(failure)) => Err(failure),
+            Some(Ok(_)) | None => Ok(Attempt::Ended),
+        }
+    }
+
+    /// Releases on every node, through its lane where that is still at work.
+    fn order_release(
+        &self,
+        name: &Name,
+        owner: &Owner,
+    ) -> mpsc::UnboundedReceiver<(usize, Result<Released, Failure>)> {
+        let (sender, answers) = mpsc::unbounded_channel();
+        let lanes = self.leases.remove(name, owner).map(|lease| lease.lanes);
+        let mut lanes = lanes.unwrap_or_default();
+        for at in 0..self.roster.members.len() {
+            if let Some(lane) = lanes.get_mut(at).and_then(Option::take)
+                && lane.send(Order::Release(sender.clone())).is_ok()
+            {
+                continue;
+            }
+            let (roster, sender) = (Arc::clone(&self.roster), sender.clone());
+            let (name, owner) = (name.clone(), owner.clone());
+            let before = self.leases.end_of(&owner, at);
+            tokio::spawn(async move {
+                // An attempt that was given up may still be on its way there.
+                if let Some(before) = before {
+                    before.cancelled().await;
+                }
+                let released = lane::release(&roster, at, &name, &owner, true).await;
+                let _ = sender.send((at, released));
+            });
+        }
+        answers
+    }
+}
+
+impl Backend for Redlock {
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = Capabilities::new("redlock");
+        capabilities.shared = true;
+        capabilities.detach = true;
+        capabilities.fresh_owners = true;
+        capabilities.networked = true;
+        capabilities
+    }
+
+    fn attach(&self, client: &ClientId) -> Events {
+        self.waits.attach(client)
+    }
+
+    async fn acquire(&self, request: &Request) -> Result<Attempt, Failure> {
+        self.check(request)?;
+        let (name, owner) = (&request.name, &request.owner);
+        if !self.leases.spend(owner) {
+            return self.again(request).await;
+        }
+        let clock = &self.roster.settings.clock;
+        let ticket = request.wait.and_then(|wait| wait.ticket);
+        let ticket = ticket.unwrap_or_else(|| clock.wall_micros());
+        if let Some(wait) = request.wait {
+            let now = clock.now();
+            self.waits
+                .add(name, owner, ticket, now, now.after(wait.patience));
+        }
+        match attempt::run(&self.roster, &self.leases, request).await {
+            Outcome::Won(token, lanes) => {
+                self.waits.remove(name, owner);
+                self.leases.add(name, owner, Lease { token, lanes });
+                Ok(attempt::grant(token, request))
+            }
+            Outcome::Lost(loss) => loss.answer(&self.roster, request, ticket),
+        }
+    }
+
+    async fn renew(&self, renewals: &[Renewal]) -> Vec<Result<Renewed, Failure>> {
+        let max = self.roster.settings.max_ttl;
+        if renewals.iter().any(|renewal| renewal.ttl.get() > max) {
+            let message = format!("a TTL is above max_ttl, {max:?}");
+            return renewals.iter().map(|_| Err(invalid(&*message))).collect();
+        }
+        // An owner that holds under another fencing token is another lease.
+        let other = |renewal: &Renewal| {
+            let token = self.leases.token(&renewal.name, &renewal.owner);
+            token.is_some_and(|token| token != renewal.token)
+        };
+        let known: Vec<Renewal> = renewals.iter().filter(|it| !other(it)).cloned().collect();
+        let mut answers = renewal::run(&self.roster, &known).await.into_iter();
+        let answer = |renewal: &Renewal| {
+            if other(renewal) {
+                return Ok(Renewed::NotOurs);
+            }
+            answers
+                .next()
+                .unwrap_or_else(|| Err(Failure::no_answer("not asked")))
+        };
+        renewals.iter().map(answer).collect()
+    }
+
+    async fn release(
+        &self,
+        name: &Name,
+        owner: &Owner,
+        _: Option<Duration>,
+    ) -> Result<Released, Failure> {
+        self.waits.remove(name, owner);
+        let mut answers = self.order_release(name, owner);
+        let (mut released, mut others, mut causes) = (false, 0, Vec::new());
+        while let Some((at, answer)) = answers.recv().await {
+            match answer {
+                Ok(Released::Released | Released::Kept) => released = true,
+                Ok(Released::NotOurs) => {}
+                Err(failure) => {
+                    causes.push(format!("{}: {failure}", self.roster.members[at].address));
+                    continue;
+                }
+            }
+            others += 1;
+            if released && others >= self.roster.size.majority() {
+                return Ok(Released::Released);
+            }
+        }
+        if others < self.roster.size.majority() {
+            let message = "no majority of the nodes released";
+            return Err(Failure::no_answer(format!(
+                "{message}; {}",
+                causes.join("; ")
+            )));
+        }
+        Ok(if released {
+            Released::Released
+        } else {
+            Released::NotOurs
+        })
+    }
+
+    async fn detach(&self, renewal: &Renewal) -> Result<Renewed, Failure> {
+        // No lease hangs on a connection, so there is nothing else to do.
+        let mut renewed = self.renew(std::slice::from_ref(renewal)).await;
+        renewed.pop().unwrap_or(Ok(Renewed::Missing))
+    }
+
+    async fn inspect(&self, name: &Name) -> Result<Status, Failure> {
+        view::inspect(&self.roster, name).await
+    }
+
+    async fn list(&self, prefix: &str, after: Option<&str>) -> Result<Page, Failure> {
+        view::list(&self.roster, prefix, after).await
+    }
+
+    async fn force(&self, name: &Name, observed: &str) -> Result<bool, Failure> {
+        let (name, observed) = (name.clone(), observed.to_owned());
+        let done = view::ask(&self.roster, move |session| {
+            let (name, observed) = (name.clone(), observed.clone());
+            Box::pin(async move { session.force(&name, &observed).await })
+        });
+        Ok(done.await?.into_iter().any(|(_, done)| done))
+    }
+
+    async fn ping(&self) -> Result<(), Failure> {
+        let pinged = view::ask(&self.roster, |session| {
+            Box::pin(async move { session.ping().await })
+        });
+        pinged.await.map(drop)
+    }
+
+    fn clock(&self) -> Option<Clock> {
+        None
+    }
+
+    #[cfg(unix)]
+    fn session(&self) -> Option<std::os::fd::OwnedFd> {
+        None
+    }
+}
+
+impl fmt::Debug for Redlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nodes = self.roster.members.iter().map(|member| &member.address);
+        f.debug_list().entries(nodes).finish()
+    }
+}
+
+/// Passes on what one node tells.
+struct Ear {
+    roster: Arc<Roster>,
+    waits: Arc<Waits>,
+    stop: CancellationToken,
+}
+
+impl Ear {
+    async fn listen(self, mut news: mpsc::Receiver<News>) {
+        loop {
+            let told = tokio::select! { biased;
+                () = self.stop.cancelled() => return,
+                told = news.recv() => told,
+            };
+            match told {
+                Some(News::Free(name)) => self.wake(&name),
+                Some(News::Revoked(owner)) => {
+                    self.waits.tell(
+                        &owner,
+                        Event::Revoked {
+                            owner: owner.clone(),
+                        },
+                    );
+                }
+                Some(News::Reconnected) => self.waits.sweep(self.roster.settings.clock.now()),
+                None => return,
+            }
+        }
+    }
+
+    /// Tells those that wait, the longest waiting first, and not all at once.
+    fn wake(&self, name: &Name) {
+        /// About what a round trip takes where it matters who comes first.
+        const ROUND_TRIP: Duration = Duration::from_millis(1);
+        let settings = &self.roster.settings;
+        for waiter in self.waits.take(name) {
+            let age = settings.clock.wall_micros().saturating_sub(waiter.ticket);
+            let age = Duration::from_micros(age);
+            let pause = pause::news(ROUND_TRIP, age, settings.random.bits());
+            let (clock, waits) = (settings.clock.clone(), Arc::clone(&self.waits));
+            let owner = waiter.owner;
+            tokio::spawn(async move {
+                clock.sleep_until(clock.now().after(pause)).await;
+                waits.tell(
+                    &owner,
+                    Event::Again {
+                        owner: owner.clone(),
+                    },
+                );
+            });
+        }
+    }
+}

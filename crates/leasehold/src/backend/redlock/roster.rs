@@ -1,0 +1,182 @@
+//! The nodes, and which of them are trusted with a vote.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use leasehold_core::{
+    Instant,
+    quorum::{
+        Nodes, Size,
+        trust::{self, Objection},
+    },
+    validity::Drift,
+};
+
+use super::{config::Settings, traffic::Traffic};
+use crate::backend::{
+    Failure,
+    node::{Facts, Node, Session},
+};
+
+/// All nodes of one lock service, in the order in which they were listed.
+#[derive(Debug)]
+pub(super) struct Roster {
+    pub(super) members: Vec<Member>,
+    pub(super) size: Size,
+    pub(super) settings: Settings,
+}
+
+/// One node, and what is known of it.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) node: Arc<dyn Node>,
+    pub(super) address: String,
+    pub(super) traffic: Traffic,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    facts: Option<Facts>,
+    since: Option<Instant>,
+    /// The server process that was said never to have forgotten anything.
+    fresh: Option<String>,
+}
+
+impl Roster {
+    pub(super) fn new(nodes: Vec<Arc<dyn Node>>, size: Size, settings: Settings) -> Self {
+        let member = |node: Arc<dyn Node>| Member {
+            address: node.address(),
+            node,
+            traffic: Traffic::default(),
+            known: Mutex::default(),
+        };
+        Self {
+            members: nodes.into_iter().map(member).collect(),
+            size,
+            settings,
+        }
+    }
+
+    /// A session with the node, whether it may vote or not.
+    pub(super) async fn session(&self, at: usize) -> Result<Arc<dyn Session>, Failure> {
+        let session = self.members[at].node.session().await?;
+        let mut known = self.known(at);
+        known.facts = Some(session.facts().clone());
+        known.since = Some(session.since());
+        Ok(session)
+    }
+
+    /// A session with the node, if it may vote.
+    pub(super) async fn voter(&self, at: usize) -> Result<Arc<dyn Session>, Failure> {
+        let session = self.session(at).await?;
+        self.admit(at)?;
+        Ok(session)
+    }
+
+    /// Notes that the server processes known by now have never forgotten anything.
+    pub(super) fn assume_fresh(&self) {
+        for at in 0..self.members.len() {
+            let mut known = self.known(at);
+            known.fresh = known.facts.as_ref().and_then(|facts| facts.run_id.clone());
+        }
+    }
+
+    /// What speaks against the nodes, in words that name them.
+    pub(super) fn objections(&self) -> Vec<(usize, String)> {
+        let found = trust::objections(&self.facts());
+        found
+            .iter()
+            .map(|objection| self.in_words(objection))
+            .collect()
+    }
+
+    /// The nodes that may be given a lease they lost.
+    pub(super) fn trusted(&self) -> Nodes {
+        let trusted = |&at: &usize| self.known(at).facts.is_some() && self.admit(at).is_ok();
+        (0..self.members.len()).filter(trusted).collect()
+    }
+
+    /// The nodes that have not answered for so long that they are not asked for votes.
+    pub(super) fn stuck(&self) -> Nodes {
+        let now = self.settings.clock.now();
+        let stuck = |&at: &usize| self.members[at].traffic.is_stuck(now);
+        (0..self.members.len()).filter(stuck).collect()
+    }
+
+    /// Why the node may not vote, if so.
+    fn admit(&self, at: usize) -> Result<(), Failure> {
+        if let Some((_, words)) = self.objections().into_iter().find(|(node, _)| *node == at) {
+            return Err(Failure::unavailable(words));
+        }
+        if let Some(off) = trust::clock_offsets(&self.facts())[at]
+            && off > trust::MOST_OFFSET
+        {
+            let message = format!("no vote: its clock is {off:.1?} off from the other nodes'");
+            return Err(Failure::unavailable(message));
+        }
+        let left = self.quarantine(at);
+        if left.is_zero() {
+            return Ok(());
+        }
+        let left = left.as_secs() + 1;
+        let message = format!("no vote for another {left} s: it may have forgotten leases");
+        Err(Failure::unavailable(message).with_hint(
+            "a node that restarts without its data is kept out for max_ttl; appendfsync always \
+             or, on a first start, assume_fresh=1 avoids that",
+        ))
+    }
+
+    /// For how long the node is still kept out because it may have forgotten.
+    fn quarantine(&self, at: usize) -> Duration {
+        let known = self.known(at);
+        let (Some(facts), Some(since)) = (&known.facts, known.since) else {
+            return Duration::ZERO;
+        };
+        if known.fresh.is_some() && known.fresh == facts.run_id {
+            return Duration::ZERO;
+        }
+        let uptime = facts.uptime + (self.settings.clock.now() - since);
+        let facts = Facts {
+            uptime,
+            ..facts.clone()
+        };
+        trust::quarantine(&facts, self.settings.max_ttl, Drift::DEFAULT)
+    }
+
+    fn facts(&self) -> Vec<Option<Facts>> {
+        let members = 0..self.members.len();
+        members.map(|at| self.known(at).facts.clone()).collect()
+    }
+
+    /// The node that an objection keeps out, and why. Of two that are one, the later.
+    fn in_words(&self, objection: &Objection) -> (usize, String) {
+        let address = |at: usize| &self.members[at].address;
+        match *objection {
+            Objection::Same(first, second) => (
+                second,
+                format!(
+                    "{} and {} are the same server",
+                    address(first),
+                    address(second)
+                ),
+            ),
+            Objection::Replica(at) => (at, format!("{} is a replica", address(at))),
+            Objection::HasReplicas(at) => (
+                at,
+                format!(
+                    "{} has replicas, one of which could take its place",
+                    address(at)
+                ),
+            ),
+            Objection::Cluster(at) => (at, format!("{} is part of a cluster", address(at))),
+        }
+    }
+
+    fn known(&self, at: usize) -> MutexGuard<'_, Known> {
+        let known = &self.members[at].known;
+        known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,148 @@
+//! Fewer than half of the nodes are dead, hung, cut off or slow.
+
+use std::time::{Duration, Instant};
+
+use leasehold::{Client, ErrorKind, Renew};
+use leasehold_testkit::{proxy::Proxy, servers::Data};
+
+use crate::{Nodes, until};
+
+const TTL: Duration = Duration::from_secs(3);
+
+/// Takes and gives up a lock a few times, from two clients in turn, and sees that they exclude
+/// each other and that fencing tokens rise. Each must be quick.
+async fn works(clients: &[Client; 2], name: &str, last: &mut u64) {
+    for round in 0..6 {
+        let (one, two) = (&clients[round % 2], &clients[(round + 1) % 2]);
+        let begun = Instant::now();
+        let lock = one.lock(name).with_ttl(TTL);
+        let guard = lock.acquire_timeout(Duration::from_secs(10)).await.unwrap();
+        assert!(
+            begun.elapsed() < Duration::from_secs(5),
+            "{:?}",
+            begun.elapsed()
+        );
+        assert!(guard.fencing_token().get() > *last, "fencing tokens rise");
+        *last = guard.fencing_token().get();
+        assert!(two.lock(name).try_acquire().await.unwrap().is_none());
+        guard.release().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b16_b20_dead_and_hung_minorities_cost_nothing() {
+    for (count, broken) in [(3, 1), (5, 2)] {
+        let mut nodes = Nodes::start(count);
+        let clients = [nodes.client().await, nodes.client().await];
+        let mut last = 0;
+        works(&clients, "a", &mut last).await;
+        for at in 0..broken {
+            nodes.server(at).pause();
+        }
+        works(&clients, "a", &mut last).await;
+        for at in 0..broken {
+            nodes.server(at).resume();
+            nodes.server(at).kill();
+        }
+        works(&clients, "a", &mut last).await;
+        for at in 0..broken {
+            nodes.server(at).start_again(Data::Kept);
+        }
+        works(&clients, "a", &mut last).await;
+        // Now the others: the ones that were away have no vote yet, so a majority is just there.
+        for at in 0..broken {
+            nodes.server(at).kill();
+            nodes.server(at).start_again(Data::Lost);
+        }
+        works(&clients, "a", &mut last).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_is_cut_off_or_slow_costs_nothing() {
+    let nodes = Nodes::start(3);
+    let proxy = Proxy::start(nodes.0.0[0].address()).await;
+    let others: Vec<String> = nodes.0.0[1..]
+        .iter()
+        .map(|it| it.address().to_string())
+        .collect();
+    let url = format!(
+        "redlock://{},{}?assume_fresh=1",
+        proxy.address(),
+        others.join(",")
+    );
+    let clients = [
+        Client::connect(&url).await.unwrap(),
+        Client::connect(&url).await.unwrap(),
+    ];
+    let mut last = 0;
+    for fault in [Proxy::black_hole, Proxy::refuse, Proxy::swallow_replies] {
+        fault(&proxy);
+        works(&clients, "cut off", &mut last).await;
+        proxy.recover();
+        works(&clients, "cut off", &mut last).await;
+    }
+    proxy.delay(Duration::from_millis(500));
+    works(&clients, "cut off", &mut last).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_hung_node_was_given_late_is_taken_back() {
+    let mut nodes = Nodes::start(3);
+    let client = nodes.client().await;
+    nodes.server(2).pause();
+    let guard = client.lock("late").with_ttl(TTL).acquire().await.unwrap();
+    nodes.server(2).resume();
+    let owner = guard.owner().as_str().to_owned();
+    until("the late node has it too", async || {
+        nodes
+            .values("late")
+            .iter()
+            .all(|value| value.starts_with(&owner))
+    })
+    .await;
+    nodes.server(2).pause();
+    guard.release().await.unwrap();
+    nodes.server(2).resume();
+    until("nothing is left", async || {
+        nodes.values("late").iter().all(|value| value == "(nil)")
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b08_a_renewal_that_misses_the_majority_loses_nothing() {
+    let mut nodes = Nodes::start(3);
+    let client = nodes.client().await;
+    let guard = client.lock("kept").with_ttl(TTL).acquire().await.unwrap();
+    // Longer than a renewal's turn, shorter than the validity.
+    nodes.server(0).pause();
+    nodes.server(1).pause();
+    tokio::time::sleep(Duration::from_millis(1_600)).await;
+    nodes.server(0).resume();
+    nodes.server(1).resume();
+    let begun = Instant::now();
+    while begun.elapsed() < TTL * 2 {
+        guard.check().unwrap();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    guard.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b21_without_a_majority_each_node_s_cause_is_named_and_the_lock_is_lost() {
+    let mut nodes = Nodes::start(3);
+    let client = nodes.client().await;
+    let guard = client.lock("lost").with_ttl(TTL).acquire().await.unwrap();
+    nodes.server(0).kill();
+    nodes.server(1).kill();
+    let asked = client.lock("other").with_renew(Renew::Never);
+    let refused = asked.try_acquire().await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unavailable);
+    let message = refused.to_string();
+    for server in &nodes.0.0 {
+        let address = server.address().to_string();
+        assert!(message.contains(&address), "{address} in {message}");
+    }
+    until("the guard knows", async || guard.check().is_err()).await;
+}
