@@ -1,6 +1,13 @@
 #![doc = include_str!("README.md")]
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use leasehold_core::{
     Attempt, ClientId, Grant, Name, Owner, Released, Renewal, Renewed, Request, Status,
@@ -43,6 +50,8 @@ pub struct Redis {
     config: Config,
     connection: Connection,
     router: Arc<Router>,
+    /// Whether it was said that the clocks differ; once is enough.
+    clocks_differ: AtomicBool,
 }
 
 impl Redis {
@@ -69,6 +78,7 @@ impl Redis {
             config,
             connection,
             router,
+            clocks_differ: AtomicBool::new(false),
         })
     }
 
@@ -93,6 +103,17 @@ impl Redis {
         let channel = self.prefix().channel(client);
         if self.router.listen(&channel) {
             tokio::spawn(async move { link.subscribe(&channel).await });
+        }
+    }
+
+    /// Nothing depends on equal clocks but the order of fencing tokens after a loss of data.
+    fn compare_clocks(&self, server_millis: u64) {
+        const TOLERATED: u64 = 5000;
+        let here = Clock::system().wall_micros() / 1000;
+        let off = here.abs_diff(server_millis);
+        if off > TOLERATED && !self.clocks_differ.swap(true, Ordering::Relaxed) {
+            let off = Duration::from_millis(off);
+            tracing::warn!(?off, "the server's clock and this machine's differ");
         }
     }
 
@@ -139,7 +160,7 @@ impl Backend for Redis {
         let reply = link.run(&self.acquire_call(request, &channel)).await?;
         let (attempt, now) = reply::attempt(&reply, request)?;
         if let Some(now) = now {
-            compare_clocks(now);
+            self.compare_clocks(now);
         }
         if matches!(attempt, Attempt::Granted(_)) && request.wait.is_none() {
             self.listen_behind(link, &client);
@@ -241,15 +262,5 @@ impl Backend for Redis {
 impl fmt::Debug for Redis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Redis").field(&self.config).finish()
-    }
-}
-
-/// Nothing depends on equal clocks but the order of fencing tokens after a loss of data.
-fn compare_clocks(server_millis: u64) {
-    const TOLERATED: u64 = 5000;
-    let here = Clock::system().wall_micros() / 1000;
-    if here.abs_diff(server_millis) > TOLERATED {
-        let off = Duration::from_millis(here.abs_diff(server_millis));
-        tracing::warn!(?off, "the server's clock and this machine's differ");
     }
 }
