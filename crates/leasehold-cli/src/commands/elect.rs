@@ -35,7 +35,7 @@ pub(crate) async fn run(args: &Elect, global: &Global, talk: &Talk) -> Result<Ex
     };
     under.check()?;
     check::value(&args.value)?;
-    let client = under.connect(&mut signals).await?;
+    let client = Box::pin(under.connect(&mut signals)).await?;
     let election = client.election(&args.name).with_ttl(args.holding.ttl);
     let want = Want::Lead(election.with_label(under.label()), args.value.clone());
     loop {

@@ -30,7 +30,7 @@ pub(crate) async fn run(args: &Run, global: &Global, talk: &Talk) -> Result<Exit
     };
     under.check()?;
     check::at_least(args.at_least)?;
-    let client = under.connect(&mut signals).await?;
+    let client = Box::pin(under.connect(&mut signals)).await?;
     let want = want(&client, args, under.label());
     Ok(under.run(&client, &want, &mut signals).await?.exit)
 }
