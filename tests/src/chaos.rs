@@ -33,6 +33,7 @@ pub struct Crew {
     program: &'static str,
     url: String,
     dice: Dice,
+    names: &'static [&'static str],
     actors: Vec<(String, Holder)>,
     started: u64,
     records: Vec<Record>,
@@ -42,7 +43,20 @@ impl Crew {
     /// `size` actors, the program `program` each, at the store `url`.
     #[must_use]
     pub fn start(program: &'static str, url: &str, size: usize, dice: Dice) -> Self {
+        Self::start_at(&["a", "b"], program, url, size, dice)
+    }
+
+    /// The same with the names that the actors ask for; how is up to the name.
+    #[must_use]
+    pub fn start_at(
+        names: &'static [&'static str],
+        program: &'static str,
+        url: &str,
+        size: usize,
+        dice: Dice,
+    ) -> Self {
         let mut crew = Self {
+            names,
             program,
             url: url.into(),
             dice,
@@ -102,13 +116,14 @@ impl Crew {
     /// # Panics
     ///
     /// See above.
-    pub fn check(self, runtime: &Runtime, faults_end: u64, folder: &Path) {
+    pub fn check(self, runtime: &Runtime, faults_end: u64, folder: &Path) -> Vec<Record> {
         let (records, violations) = self.finish(runtime, faults_end);
         if !violations.is_empty() {
             let file = folder.join(format!("history-{}.jsonl", now()));
             std::fs::write(&file, history::to_lines(&records)).expect("the folder is there");
             panic!("{violations:#?}\nthe history is in {}", file.display());
         }
+        records
     }
 
     /// Lets all finish. What happened, and what should not have.
@@ -157,7 +172,8 @@ impl Crew {
         let name = format!("p{}", self.started);
         self.started += 1;
         let seed = self.dice.below(u64::MAX).to_string();
-        let actor = Holder::start(self.program, &[&self.url, &name, &seed, "a", "b"]);
+        let words = [&[self.url.as_str(), &name, &seed], self.names].concat();
+        let actor = Holder::start(self.program, &words);
         self.actors.push((name, actor));
     }
 

@@ -4,3 +4,4 @@ pub mod chaos;
 pub mod fence;
 pub mod holder;
 pub mod topology;
+pub mod waits;

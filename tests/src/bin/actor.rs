@@ -4,6 +4,9 @@
 //! ```text
 //! actor URL PROCESS SEED NAME...        says "ready" first; ends when a line comes in on stdin
 //! ```
+//!
+//! A name that begins with `rw` is read and written, one that begins with `pool` has three permits,
+//! any other is a lock.
 
 #![allow(clippy::print_stdout)] // answering on stdout is this program's work
 
@@ -16,15 +19,16 @@ use std::{
     time::Duration,
 };
 
-use leasehold::{Client, Guard, Lock, Renew};
+use leasehold::{Client, Guard, Lock, Renew, RwLock, Semaphore};
 use leasehold_testkit::{
     history::{History, Manner, What},
     sim::{cancel::drop_after, dice::Dice},
 };
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 const TTL: Duration = Duration::from_secs(1);
 const TASKS: u64 = 3;
+const PERMITS: u32 = 3;
 
 #[tokio::main(worker_threads = 2)]
 async fn main() {
@@ -67,6 +71,36 @@ async fn main() {
     let _ = client.shutdown(Duration::from_secs(20)).await;
 }
 
+/// What is asked for.
+enum Want {
+    Lock(Lock),
+    Read(RwLock),
+    Write(RwLock),
+    Permits(Semaphore, u32),
+}
+
+impl Want {
+    async fn take_now(&self) -> Option<Guard> {
+        let taken = match self {
+            Self::Lock(lock) => lock.try_acquire().await,
+            Self::Read(lock) => lock.try_read().await,
+            Self::Write(lock) => lock.try_write().await,
+            Self::Permits(pool, count) => pool.try_acquire_many(*count).await,
+        };
+        taken.ok()?
+    }
+
+    async fn take(&self, limit: Duration) -> Option<Guard> {
+        let taken = match self {
+            Self::Lock(lock) => lock.acquire_timeout(limit).await,
+            Self::Read(lock) => lock.read_timeout(limit).await,
+            Self::Write(lock) => lock.write_timeout(limit).await,
+            Self::Permits(pool, count) => timeout(limit, pool.acquire_many(*count)).await.ok()?,
+        };
+        taken.ok()
+    }
+}
+
 struct Task {
     client: Client,
     dice: Dice,
@@ -88,14 +122,13 @@ impl Task {
             } else {
                 Renew::Never
             };
-            let lock = self.client.lock(&name).with_ttl(TTL).with_renew(renew);
-            let manner = Manner::Exclusive;
+            let (want, manner) = self.want(&name, renew);
             self.note(What::Asked {
                 name,
                 manner,
                 renewed,
             });
-            match self.acquire(&lock).await {
+            match self.acquire(&want).await {
                 Some(guard) => self.hold(guard).await,
                 None => self.note(What::Refused),
             }
@@ -103,16 +136,35 @@ impl Task {
         }
     }
 
-    async fn acquire(&self, lock: &Lock) -> Option<Guard> {
+    fn want(&self, name: &str, renew: Renew) -> (Want, Manner) {
+        if name.starts_with("rw") {
+            let lock = self.client.rw_lock(name).with_ttl(TTL).with_renew(renew);
+            if self.dice.chance(250) {
+                (Want::Write(lock), Manner::Exclusive)
+            } else {
+                (Want::Read(lock), Manner::Read)
+            }
+        } else if name.starts_with("pool") {
+            let pool = self.client.semaphore(name, PERMITS);
+            let weight = if self.dice.chance(300) { 2 } else { 1 };
+            let limit = PERMITS;
+            let want = Want::Permits(pool.with_ttl(TTL).with_renew(renew), weight);
+            (want, Manner::Permit { limit, weight })
+        } else {
+            let lock = self.client.lock(name).with_ttl(TTL).with_renew(renew);
+            (Want::Lock(lock), Manner::Exclusive)
+        }
+    }
+
+    async fn acquire(&self, want: &Want) -> Option<Guard> {
         let dice = &self.dice;
+        // Bounded, so that every wait ends well before the test gives up on it.
+        let long = Duration::from_secs(60);
         match dice.below(8) {
-            0 => lock.try_acquire().await.ok()?,
-            1 => drop_after(lock.acquire(), 1 + dice.below(4) as u32)
-                .await?
-                .ok(),
-            2 => lock.acquire_timeout(dice.millis(500)).await.ok(),
-            // Bounded, so that every wait ends well before the test gives up on it.
-            _ => lock.acquire_timeout(Duration::from_secs(60)).await.ok(),
+            0 => want.take_now().await,
+            1 => drop_after(want.take(long), 1 + dice.below(4) as u32).await?,
+            2 => want.take(dice.millis(500)).await,
+            _ => want.take(long).await,
         }
     }
 

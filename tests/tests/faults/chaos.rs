@@ -18,10 +18,10 @@ use leasehold_tests::{
 };
 use tempfile::tempdir;
 
-const ACTOR: &str = env!("CARGO_BIN_EXE_actor");
+pub(crate) const ACTOR: &str = env!("CARGO_BIN_EXE_actor");
 
 /// Where the history of a run that failed is left.
-const HISTORIES: &str = env!("CARGO_TARGET_TMPDIR");
+pub(crate) const HISTORIES: &str = env!("CARGO_TARGET_TMPDIR");
 
 /// How long the faults go on: a few seconds, and a minute with `LEASEHOLD_DEEP`.
 fn span() -> Duration {
@@ -29,13 +29,13 @@ fn span() -> Duration {
     Duration::from_secs(if deep { 60 } else { 6 })
 }
 
-fn dice() -> Dice {
+pub(crate) fn dice() -> Dice {
     let seed = std::env::var("LEASEHOLD_SEED").map_or_else(|_| now(), |seed| seed.parse().unwrap());
     eprintln!("LEASEHOLD_SEED={seed}");
     Dice::new(seed)
 }
 
-fn runtime() -> tokio::runtime::Runtime {
+pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Runtime::new().unwrap()
 }
 

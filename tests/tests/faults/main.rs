@@ -8,5 +8,6 @@
 )]
 
 mod chaos;
+mod modes;
 mod network;
 mod stall;
