@@ -22,7 +22,9 @@ mod contention;
 mod forgetting;
 mod minority;
 mod refused;
+mod renewing;
 mod tokens;
+mod waiting;
 
 /// Some servers, and how to reach them together.
 struct Nodes(topology::Redlock);

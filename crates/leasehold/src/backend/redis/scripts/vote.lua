@@ -33,6 +33,8 @@ end
 -- include common.lua
 
 local RECHECK = 100
+-- How much of a foreign value is shown.
+local SHOWN = 2048
 local owner = ARGV[1]
 local want = { mode = ARGV[2], limit = 0, weight = 1, ttl = tonumber(ARGV[3]), hold = 0 }
 
@@ -51,5 +53,5 @@ write_nothing()
 local ms = call('PTTL', lock)
 if state.kind == 'foreign' or state.kind == 'wrong' or ms < 0 then ms = RECHECK end
 local member = state.kind == 'shared' and call('ZREVRANGE', held, 0, 0, 'WITHSCORES') or {}
-return { 'held', math.max(ms, 1), -1, '0', now, state.value,
+return { 'held', math.max(ms, 1), -1, '0', now, string.sub(state.value, 1, SHOWN),
   member[2] and tonumber(member[2]) - now or call('PTTL', lock), member[1] or '', state.kind }
