@@ -8,6 +8,7 @@
 )]
 
 mod chaos;
+mod election;
 mod modes;
 mod network;
 mod stall;

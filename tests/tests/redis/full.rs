@@ -151,3 +151,14 @@ async fn a_full_server_lets_a_holder_do_all_that_ends_or_keeps_its_lease() {
     let failure = peer.redis.acquire_all(&[peer.request("m")]).await;
     assert_eq!(failure.unwrap_err().sent(), Sent::No);
 }
+
+#[tokio::test]
+async fn a_full_server_refuses_several_locks_with_the_reason_and_takes_none() {
+    let server = RedisServer::start();
+    let peer = Peer::join(&server.url()).await;
+    fill(&server);
+    let both = [peer.request("b"), peer.request("c")];
+    let failure = peer.redis.acquire_all(&both).await.unwrap_err();
+    assert!(failure.message().contains("memory"), "{failure}");
+    assert_eq!(server.cli(&["KEYS", "*"]), "");
+}

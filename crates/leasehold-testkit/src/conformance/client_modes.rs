@@ -124,6 +124,42 @@ pub async fn b31_a_lost_permit_comes_back_once<T: Topology>(store: &T) {
     nothing_left(&two, "pool").await;
 }
 
+/// Those that wait keep their places while one holds for several times their patience.
+pub async fn b13_readers_and_writers_keep_their_places_behind_a_long_hold<T: Topology>(store: &T) {
+    let (one, two) = (client(store).await, client(store).await);
+    if !one.capabilities().shared || !one.capabilities().fair {
+        return;
+    }
+    let lock = |client: &leasehold::Client| client.rw_lock("long").with_ttl(SHORT);
+    let first = lock(&one).write().await.unwrap();
+    let mut waiting = JoinSet::new();
+    for (number, reads) in [true, false, true].into_iter().enumerate() {
+        let lock = lock(if reads { &one } else { &two });
+        waiting.spawn(async move {
+            let guard = if reads {
+                lock.read().await.unwrap()
+            } else {
+                lock.write().await.unwrap()
+            };
+            (number, guard)
+        });
+        waiters(&one, "long", number + 1).await;
+    }
+    // Patience is a second at such a TTL.
+    sleep(Duration::from_millis(2500)).await;
+    assert_eq!(one.inspect("long").await.unwrap().waiters.len(), 3);
+    let mut token = first.fencing_token();
+    first.release().await.unwrap();
+    for expected in 0..3 {
+        let next = timeout(SOON, waiting.join_next()).await.expect("served");
+        let (number, guard) = next.unwrap().unwrap();
+        assert_eq!(number, expected);
+        assert!(guard.fencing_token() > token);
+        token = guard.fencing_token();
+        guard.release().await.unwrap();
+    }
+}
+
 /// A heartbeat keeps a lock as long as the work makes progress, and no longer.
 pub async fn a_lock_is_kept_while_there_is_progress<T: Topology>(store: &T) {
     let (one, two) = (client(store).await, client(store).await);

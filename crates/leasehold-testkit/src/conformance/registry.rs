@@ -175,6 +175,7 @@ register! {
         readers_behind_a_writer_come_in_together
         b32_a_reader_that_asks_for_more_waits_until_its_time_is_up
         b31_a_lost_permit_comes_back_once
+        b13_readers_and_writers_keep_their_places_behind_a_long_hold
         a_lock_is_kept_while_there_is_progress
         a_shared_guard_is_released_by_its_last_clone
         the_blocking_api_holds_in_every_way
