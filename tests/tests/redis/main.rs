@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr, clippy::disallowed_methods)]
 
 mod access;
+mod chaos;
 mod cost;
 mod crowd;
 mod differential;
@@ -12,4 +13,5 @@ mod odd_names;
 mod peer;
 mod refused;
 mod scripts;
+mod sim;
 mod strangers;

@@ -69,7 +69,7 @@ const CASES: &[Case] = &[
         &[
             "SET LOCK A~0 PX 60000",
             "ZADD QUEUE 8100000000000000 C",
-            "HSET WAITERS C x|0|1|60000|0|9000000000000|4|-",
+            "HSET WAITERS C x|0|1|60000|0|9000000000000|4|9000000000000|-",
         ],
         "acquire B x 0 1 60000 0 1 chan 30000 0 7",
         "held 50000..60000 1 8100000000000001 * A~0 50000..60000  exclusive",
@@ -84,7 +84,7 @@ const CASES: &[Case] = &[
         &[
             "SET LOCK A~0 PX 60000",
             "ZADD QUEUE 8100000000000000 C",
-            "HSET WAITERS C x|0|1|60000|0|9000000000000|4|-",
+            "HSET WAITERS C x|0|1|60000|0|9000000000000|4|9000000000000|-",
         ],
         "acquire B x 0 1 60000 0 1 chan 30000 99 8",
         "held 50000..60000 0 99 * A~0 50000..60000  exclusive",
@@ -94,7 +94,7 @@ const CASES: &[Case] = &[
         "nobody barges past a live waiter that cannot be told",
         &[
             "ZADD QUEUE 5 C",
-            "HSET WAITERS C x|0|1|60000|0|9000000000000|4|",
+            "HSET WAITERS C x|0|1|60000|0|9000000000000|4|9000000000000|",
         ],
         "acquire B x 0 1 60000 0 0 - 0 0 0",
         "held 1..100 -1 0 *  -2  free",
@@ -102,7 +102,7 @@ const CASES: &[Case] = &[
     ),
     (
         "a waiter that nobody has heard from for its patience is passed over",
-        &["ZADD QUEUE 5 C", "HSET WAITERS C x|0|1|60000|0|1|4|chan"],
+        &["ZADD QUEUE 5 C", "HSET WAITERS C x|0|1|60000|0|1|4|1|chan"],
         "acquire B x 0 1 60000 0 0 - 0 0 0",
         "~1",
         &[("GET LOCK", "B~1"), ("EXISTS QUEUE WAITERS", "0")],
@@ -111,8 +111,8 @@ const CASES: &[Case] = &[
         "the first waiter that comes for a free lock gets it by the reply",
         &[
             "ZADD QUEUE 5 B 6 C",
-            "HSET WAITERS B x|0|1|60000|0|9000000000000|4|chan \
-             C x|0|1|60000|0|9000000000000|4|chan",
+            "HSET WAITERS B x|0|1|60000|0|9000000000000|4|9000000000000|chan",
+            "HSET WAITERS C x|0|1|60000|0|9000000000000|4|9000000000000|chan",
         ],
         "acquire B x 0 1 60000 0 1 chan 30000 5 5",
         "~1",
@@ -234,7 +234,7 @@ const CASES: &[Case] = &[
         &[
             "SET LOCK A~0 PX 60000",
             "ZADD QUEUE 5 B",
-            "HSET WAITERS B x|0|1|60000|0|9000000000000|4|chan",
+            "HSET WAITERS B x|0|1|60000|0|9000000000000|4|9000000000000|chan",
         ],
         "release A 0",
         "1",

@@ -27,7 +27,7 @@ pub(super) const CASES: &[Case] = &[
             "SET LOCK ~shared:0;~0 PX 60000",
             "ZADD HELD 9000000000000 B1",
             "ZADD QUEUE 5 C",
-            "HSET WAITERS C x|0|1|60000|0|9000000000000|4|chan",
+            "HSET WAITERS C x|0|1|60000|0|9000000000000|4|9000000000000|chan",
         ],
         "acquire_all A s 0 1 60000 0 A x 0 1 60000 0",
         "0",
@@ -39,7 +39,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     (
         "several are taken past waiters that are dead",
-        &["ZADD QUEUE 5 C", "HSET WAITERS C x|0|1|60000|0|1|4|chan"],
+        &["ZADD QUEUE 5 C", "HSET WAITERS C x|0|1|60000|0|1|4|1|chan"],
         "acquire_all A x 0 1 60000 0 B x 0 1 60000 0",
         "~1 *",
         &[("GET LOCK", "A~1"), ("EXISTS QUEUE WAITERS", "0")],

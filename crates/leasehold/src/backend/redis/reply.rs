@@ -148,7 +148,7 @@ fn read_status(reply: &Value, name: &str) -> Option<(Status, bool)> {
 
 fn waiting(owner: &[u8], ticket: u64, want: &Value, now: u64) -> Option<Waiting> {
     let owner = leasehold_core::Owner::parse(text(owner)?).ok()?;
-    let mut fields = string(want)?.splitn(8, '|');
+    let mut fields = string(want)?.splitn(9, '|');
     let mode = fields.next()?;
     let mut number = || fields.next()?.parse::<u64>().ok();
     let (limit, weight) = (

@@ -43,6 +43,8 @@ end
 -- include common.lua
 
 local MAX_QUEUE = 100000
+-- How many of the first ask when the lock can come free.
+local WATCHFUL = 4
 -- How often to ask about a holder that will not tell when it goes.
 local RECHECK = 100
 -- More bytes than a value of ours has. A foreign one may be of any size, and is asked for often.
@@ -88,19 +90,27 @@ local function draw_ticket()
   return int(ticket)
 end
 
--- Puts the caller into the queue or counts its patience anew; the server's reason if it refuses.
+-- Puts the caller into the queue, unless it is there already; the server's reason if it refuses.
 local function enqueue()
   if call('ZSCORE', queue, owner) then
     write_nothing()
-  else
-    if call('ZCARD', queue) >= MAX_QUEUE then return nil end
-    local reply = try('ZADD', queue, draw_ticket(), owner)
-    if refusal(reply) then return reply.err end
+  elseif call('ZCARD', queue) < MAX_QUEUE then
+    return refusal(try('ZADD', queue, draw_ticket(), owner))
   end
-  call('HSET', waiters, owner, want_to_text(want, now + patience, ARGV[11]))
-  local alive = int(now + patience + 1)
-  if call('PTTL', queue) < patience then call('PEXPIREAT', queue, alive) end
-  if call('PTTL', waiters) < patience then call('PEXPIREAT', waiters, alive) end
+end
+
+-- Counts the caller's patience anew, and notes when it will ask again: the first few when they
+-- were told to, the others with their heartbeat, which is a third of their patience.
+local function keep_waiting(rank, ms)
+  local heartbeat = math.floor(patience / 3)
+  want.alive, want.seq = now + patience, ARGV[11]
+  want.asks = now + (rank < WATCHFUL and math.min(ms, heartbeat) or heartbeat)
+  note(owner, want)
+  -- The two end together, also where one of them was just made anew.
+  if math.min(call('PTTL', queue), call('PTTL', waiters)) < patience then
+    call('PEXPIREAT', queue, int(now + patience + 1))
+    call('PEXPIREAT', waiters, int(now + patience + 1))
+  end
 end
 
 -- Milliseconds until something can change without a push.
@@ -159,7 +169,9 @@ end
 if reason and not string.find(reason, 'OOM', 1, true) then return redis.error_reply(reason) end
 
 local ms = left == 'spent' and 0 or change_in(state)
+local rank = call('ZRANK', queue, owner)
+if waits and rank then keep_waiting(rank, ms) end
 local member = state.kind == 'shared' and call('ZREVRANGE', held, 0, 0, 'WITHSCORES') or {}
-return { 'held', ms, call('ZRANK', queue, owner) or -1, call('ZSCORE', queue, owner) or '0', now,
+return { 'held', ms, rank or -1, call('ZSCORE', queue, owner) or '0', now,
   string.sub(state.value, 1, SHOWN),
   member[2] and tonumber(member[2]) - now or call('PTTL', lock), member[1] or '', state.kind }

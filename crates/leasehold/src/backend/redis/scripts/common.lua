@@ -151,19 +151,21 @@ local function seat(state, owner, want, token)
   return state
 end
 
--- What a waiter asks for, as text and back. The channel is last, for it may hold anything.
-local function want_to_text(want, alive, seq)
-  return table.concat({ want.mode, int(want.limit), int(want.weight), int(want.ttl),
-    int(want.hold), int(alive), seq, want.channel }, '|')
+-- Notes what a waiter asks for: until when it counts as alive, the number of its last call, and
+-- when it will ask again by itself. The channel is last, for it may hold anything.
+local function note(owner, want)
+  call('HSET', waiters, owner, table.concat({ want.mode, int(want.limit), int(want.weight),
+    int(want.ttl), int(want.hold), int(want.alive), want.seq, int(want.asks), want.channel }, '|'))
 end
 
 local function waiter(owner)
   local text = call('HGET', waiters, owner) or ''
-  local mode, limit, weight, ttl, hold, alive, seq, channel =
-    string.match(text, '^([xs])|(%d+)|(%d+)|(%d+)|(%d+)|(%d+)|(%d+)|(.*)$')
+  local mode, limit, weight, ttl, hold, alive, seq, asks, channel =
+    string.match(text, '^([xs])|(%d+)|(%d+)|(%d+)|(%d+)|(%d+)|(%d+)|(%d+)|(.*)$')
   if not mode then return nil end
   return { mode = mode, limit = tonumber(limit), weight = tonumber(weight), ttl = tonumber(ttl),
-    hold = tonumber(hold), alive = tonumber(alive), seq = seq, channel = channel }
+    hold = tonumber(hold), alive = tonumber(alive), seq = seq, asks = tonumber(asks),
+    channel = channel }
 end
 
 local function forget(owner)
@@ -227,23 +229,20 @@ local function pass_on(state, caller)
   end
 end
 
--- Serves the queue. The first waiter left is told to ask again when nobody else would tell it:
--- the budget was spent, or the lock can change hands before it `expects`. Returns the state, the
--- first waiter left, and why one that fits was left.
-local function settle(state, caller, expects)
+-- Serves the queue. The first waiter left is told to ask again when nobody else would tell it: the
+-- budget was spent, or the lock can change hands before it will ask by itself. Returns the state,
+-- the first waiter left, and why one that fits was left.
+local function settle(state, caller)
   local first, want, reason
   state, first, want, reason = pass_on(state, caller)
-  -- A few milliseconds are no change: two readings of an expiry need not agree.
-  local early = want and expects and opens(state, want) + 5 < expects
-  if want and want.channel ~= '' and (reason == 'again' or early) then
+  if not want or want.channel == '' then return state, first, reason end
+  local at = opens(state, want)
+  -- A few milliseconds are no matter: two readings of an expiry need not agree.
+  if reason == 'again' or at + 5 < want.asks then
     try('PUBLISH', want.channel, 'again ' .. first)
+    want.asks = math.min(at, want.asks)
+    write_nothing()
+    note(first, want)
   end
   return state, first, reason
-end
-
--- When the first waiter expects a change, as it was told.
-local function expectation(state)
-  local first = call('ZRANGE', queue, 0, 0)[1]
-  local want = first and waiter(first)
-  return want and opens(state, want)
 end

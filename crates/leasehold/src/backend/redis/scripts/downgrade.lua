@@ -17,7 +17,6 @@
 write_nothing()
 local state = look()
 local queued = call('EXISTS', queue) == 1
-local expects = queued and expectation(state)
 local result = renew(state)
 if result == 'r' and state.kind == 'exclusive' then
   local expiry = now + math.max(ttl, call('PTTL', lock))
@@ -26,5 +25,5 @@ if result == 'r' and state.kind == 'exclusive' then
   call('ZADD', held, int(expiry), owner .. '1')
   follow_holders()
 end
-if queued then settle(look(), nil, expects) end
+if queued then settle(look()) end
 return result

@@ -36,10 +36,7 @@ local function remove(state)
 end
 
 write_nothing()
-local state = look()
-local queued = call('EXISTS', queue) == 1
-local expects = queued and expectation(state)
-local done, victim = remove(state)
+local done, victim = remove(look())
 if victim and ARGV[2] ~= '' then try('PUBLISH', ARGV[2], 'revoked ' .. victim) end
-if queued then settle(look(), nil, expects) end
+if call('EXISTS', queue) == 1 then settle(look()) end
 return done and 1 or 0

@@ -57,12 +57,9 @@ local function give_up(state)
 end
 
 write_nothing()
-local state = look()
-local queued = call('EXISTS', queue) == 1
-local expects = queued and expectation(state)
-local result = give_up(state)
-if not queued then return result end
+local result = give_up(look())
+if call('EXISTS', queue) == 0 then return result end
 forget(owner)
-local _, _, left = settle(look(), nil, expects)
+local _, _, left = settle(look())
 if left and left ~= 'again' then return { result, left } end
 return result

@@ -62,13 +62,11 @@ for i = 1, (#KEYS - 1) / 2 do
   answers[i] = renew(KEYS[2 * i - 1], KEYS[2 * i], ARGV[a], ARGV[a + 1], ARGV[a + 2],
     tonumber(ARGV[a + 3]))
 end
--- Changes nothing, and fails on a replica: its word must not end a lease.
-local result = table.concat(answers)
-if string.find(result, '[nm]') then
-  local refused = redis.pcall('HDEL', KEYS[#KEYS], '')
-  -- One that could write found another type there, which is no concern of these leases.
-  if type(refused) == 'table' and not string.find(refused.err, 'WRONGTYPE', 1, true) then
-    return refused
-  end
+-- Changes nothing, and fails on a replica: what one says without a write must neither end a lease
+-- nor keep one.
+local refused = redis.pcall('HDEL', KEYS[#KEYS], '')
+-- One that could write found another type there, which is no concern of these leases.
+if type(refused) == 'table' and not string.find(refused.err, 'WRONGTYPE', 1, true) then
+  return refused
 end
-return result
+return table.concat(answers)

@@ -1,0 +1,292 @@
+//! The rules of the scripts: where each stands, and what stands there without it.
+
+/// A rule of the scripts: its text, and what stands there without it.
+pub(super) type Rule = (&'static str, &'static str, &'static str);
+
+pub(super) const RULES: &[Rule] = &[
+    (
+        "a repeated grant is lengthened to a full TTL",
+        "if call('PTTL', lock) < want.ttl then call('PEXPIREAT', lock, int(until_ms)) end",
+        "",
+    ),
+    (
+        "a repeated shared grant is lengthened to a full TTL",
+        "if tonumber(call('ZSCORE', held, member)) < until_ms then",
+        "if false then",
+    ),
+    (
+        "one that holds leaves the queue",
+        "if answer then\n  forget(owner)",
+        "if answer then",
+    ),
+    (
+        "a released owner under a minimum hold does not get it back",
+        "if state.kind == 'kept' and state.owner == owner then return { 'ended' } end",
+        "if state.kind == 'kept' and state.owner == owner then return state.token end",
+    ),
+    (
+        "nobody passes a waiter that was not judged",
+        "if (not first or first == owner) and fits(state, want) then",
+        "if fits(state, want) then",
+    ),
+    (
+        "an acquire serves those in front",
+        "state, first, left = settle(state, owner)",
+        "first = call('ZRANGE', queue, 0, 0)[1]",
+    ),
+    (
+        "tickets rise whatever the clock says",
+        "math.max(now_us, (tonumber(last or 0) or 0) + 1)\n  local old",
+        "now_us\n  local old",
+    ),
+    (
+        "an old ticket is honoured",
+        "old > 0 and math.min(old, fresh) or fresh",
+        "fresh",
+    ),
+    (
+        "no two have one ticket",
+        "> 0 do ticket = ticket + 1 end",
+        "> 1000 do ticket = ticket + 1 end",
+    ),
+    (
+        "a waiter that asks again is alive for longer",
+        "want.alive, want.seq = now + patience, ARGV[11]",
+        "want.alive, want.seq = (waiter(owner) or { alive = now + patience }).alive, ARGV[11]",
+    ),
+    (
+        "the record has the number of the last call",
+        "want.alive, want.seq = now + patience, ARGV[11]",
+        "want.alive, want.seq = now + patience, int(ARGV[11] + 1)",
+    ),
+    (
+        "a waiter is told of the end of the first permit, not of the last",
+        "if state.kind == 'shared' and want.mode == 's' and want.limit == state.limit then",
+        "if false then",
+    ),
+    (
+        "a foreign holder is asked about often",
+        "local silent = state.kind == 'free' or state.kind == 'foreign' or state.kind == 'wrong'",
+        "local silent = state.kind == 'free'",
+    ),
+    (
+        "a lock without expiry is asked about often",
+        "or ms == math.huge or",
+        "or",
+    ),
+    (
+        "the queue and its records end",
+        "if math.min(call('PTTL', queue), call('PTTL', waiters)) < patience then",
+        "if false then",
+    ),
+    (
+        "an answer that wrote nothing proves nothing (acquire)",
+        "reason = refusal(try('HDEL', waiters, ''))",
+        "",
+    ),
+    (
+        "an answer that wrote nothing proves nothing (release)",
+        "write_nothing()\nlocal result",
+        "local result",
+    ),
+    (
+        "an answer that wrote nothing proves nothing (renew)",
+        "if not proved then",
+        "if false then",
+    ),
+    (
+        "an answer that wrote nothing proves nothing (renew shared)",
+        "call('HDEL', KEYS[#KEYS], '')\nreturn table",
+        "return table",
+    ),
+    (
+        "a release compares the owner",
+        "string.sub(value, 1, #ARGV[1]) == ARGV[1]",
+        "true",
+    ),
+    (
+        "a release compares the owner, also when others wait",
+        "if state.kind == 'exclusive' and state.owner == owner then\n    local rest",
+        "if state.kind == 'exclusive' then\n    local rest",
+    ),
+    (
+        "a release takes the owner out of the queue",
+        "forget(owner)\nlocal _, _, left",
+        "local _, _, left",
+    ),
+    (
+        "a release serves the queue",
+        "local _, _, left = settle(look())",
+        "local left",
+    ),
+    (
+        "a release serves the queue also when it found nothing",
+        "local _, _, left = settle(look())",
+        "local left\nif result > 0 then _, _, left = settle(look()) end",
+    ),
+    (
+        "a minimum hold is kept",
+        "if rest > 0 then\n      call('SET'",
+        "if false then\n      call('SET'",
+    ),
+    (
+        "a minimum hold is nobody's",
+        "call('SET', lock, '~kept;' .. state.value, 'PXAT', int(now + rest))",
+        "call('PEXPIREAT', lock, int(now + rest))",
+    ),
+    (
+        "a minimum hold counts from the grant, and is never more than all of it",
+        "return math.min(hold, math.max(0, hold - (now - math.floor(granted_ms))))",
+        "return math.max(0, hold - 15 - (now - math.floor(granted_ms)))",
+    ),
+    (
+        "permits under a minimum hold are kept",
+        "if rest > 0 then call('ZADD', held",
+        "if false then call('ZADD', held",
+    ),
+    (
+        "permits know when they were granted",
+        "if want.hold > 0 then member =",
+        "if false then member =",
+    ),
+    (
+        "a renewal compares the fencing token",
+        "if value == ARGV[2 * i - 1] then",
+        "if value and string.sub(value, 1, 60) == string.sub(ARGV[2 * i - 1], 1, 60) then",
+    ),
+    (
+        "a renewal never shortens",
+        "if redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2 * i]) then",
+        "if true then",
+    ),
+    (
+        "a shared renewal compares the phase",
+        "if value ~= phase then return 'n' end",
+        "",
+    ),
+    (
+        "a shared renewal can do with a full server",
+        "call('ZREM', held, member)\n    call('ZADD', held, int(now + ttl), member)",
+        "call('ZADD', held, int(now + ttl), member)",
+    ),
+    (
+        "a shared renewal lengthens the lock too",
+        "call('PEXPIREAT', lock, last[2])\n    call('PEXPIREAT', held, last[2])\n  end\n  return",
+        "end\n  return",
+    ),
+    (
+        "a full server does not stop a waiter from staying one",
+        "if call('ZSCORE', queue, owner) then\n    write_nothing()",
+        "if call('ZSCORE', queue, owner) then\n    queued = true",
+    ),
+    (
+        "force compares",
+        "(whole or state.owner == observed)",
+        "true",
+    ),
+    (
+        "force serves the queue",
+        "if call('EXISTS', queue) == 1 then settle(look()) end\nreturn done",
+        "return done",
+    ),
+    (
+        "time runs out for permits",
+        "call('ZREMRANGEBYSCORE', held, '-inf', '(' .. int(now))",
+        "",
+    ),
+    (
+        "a shared lock goes with its last holder",
+        "if state.used == 0 then",
+        "if false then",
+    ),
+    (
+        "permits weigh",
+        "state.used = state.used + (weight or 1)",
+        "state.used = state.used + 1",
+    ),
+    (
+        "only the same limit shares",
+        "state.limit == want.limit\n",
+        "true\n",
+    ),
+    (
+        "no more permits than there are",
+        "state.used + want.weight <= want.limit",
+        "true",
+    ),
+    (
+        "exclusive locks exclude",
+        "if state.kind == 'free' then return true end\n  return",
+        "if state.kind ~= 'shared' then return true end\n  return",
+    ),
+    (
+        "strangers exclude",
+        "return { kind = 'foreign', value = value }",
+        "return { kind = 'free', value = '' }",
+    ),
+    (
+        "other types exclude",
+        "return { kind = 'wrong', value = '' }",
+        "return { kind = 'free', value = '' }",
+    ),
+    (
+        "fencing tokens rise whatever the clock says",
+        "math.max(now_us, (tonumber(last or 0) or 0) + 1)\n  local text",
+        "now_us\n  local text",
+    ),
+    (
+        "fencing tokens rise on the fast path",
+        "if last >= tonumber(token) then",
+        "if false then",
+    ),
+    (
+        "a new phase forgets the holders of the last",
+        "call('DEL', held)\n    call('SET', lock, value",
+        "call('SET', lock, value",
+    ),
+    (
+        "the lock lives as long as its longest holder",
+        "    call('PEXPIREAT', lock, last[2])\n    call('PEXPIREAT', held, last[2])\n  else",
+        "  else",
+    ),
+    (
+        "a grant that was heard of leaves the queue",
+        "  forget(owner)\n  if heard == 0 then",
+        "  if heard == 0 then",
+    ),
+    (
+        "a grant that nobody heard of is not made",
+        "if heard == 0 then",
+        "if false then",
+    ),
+    (
+        "a full server hands over",
+        "  else\n    write_nothing()\n  end\n  local name",
+        "  end\n  local name",
+    ),
+    (
+        "dead waiters are passed over",
+        "local alive = want and want.alive >= now",
+        "local alive = want",
+    ),
+    (
+        "waiters that do not fit stop those behind",
+        "if alive and (not fits(state, want) or want.channel == '') then return state",
+        "if alive and not fits(state, want) then forget(first) elseif false then return state",
+    ),
+    (
+        "one that cannot be told has it reserved",
+        "or want.channel == ''",
+        "",
+    ),
+    (
+        "the first waiter is told when the lock can change hands earlier",
+        "or at + 5 < want.asks then",
+        "then",
+    ),
+    (
+        "only those that are told ask when they are told to",
+        "rank < WATCHFUL and math.min(ms, heartbeat) or heartbeat",
+        "math.min(ms, heartbeat)",
+    ),
+];
