@@ -1,6 +1,6 @@
 use std::{error::Error as StdError, fmt, sync::Arc, time::Duration};
 
-use leasehold_core::{Holder, LabelError, ModeError, NameError, TtlError, lease::Loss};
+use leasehold_core::{Holder, HolderKind, LabelError, ModeError, NameError, TtlError, lease::Loss};
 
 use crate::backend::{Failure, Sent};
 
@@ -63,7 +63,10 @@ impl Error {
     }
 
     pub(crate) fn timeout(waited: Duration, holder: Option<Holder>) -> Self {
-        let message = match holder {
+        let message = match &holder {
+            Some(holder) if holder.kind == HolderKind::WrongType => {
+                format!("something that is no lock is still in its place after {waited:?}")
+            }
             Some(_) => format!("still held by another after {waited:?}"),
             None => format!("not acquired within {waited:?}"),
         };

@@ -1,0 +1,86 @@
+//! What each language's driver needs, installed below `target/interop`; and how it is started.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+/// How redis-py's driver is started; the server's URL is to be added.
+pub(crate) fn python() -> Command {
+    let home = home("python");
+    let pip = "-m pip install --quiet --disable-pip-version-check --upgrade --target";
+    run(Command::new("python3")
+        .args(pip.split(' '))
+        .arg(&home)
+        .arg("--requirement")
+        .arg(source("python/requirements.txt")));
+    let mut driver = Command::new("python3");
+    // Without -B it would leave its bytecode beside the source.
+    driver.arg("-B").arg(source("python/driver.py"));
+    driver.env("PYTHONPATH", home);
+    driver
+}
+
+/// As [`python`], for Node's libraries.
+pub(crate) fn node() -> Command {
+    let home = home("node");
+    for file in ["package.json", "package-lock.json"] {
+        copy("node", file, &home);
+    }
+    let npm = "ci --silent --no-audit --no-fund --ignore-scripts";
+    run(Command::new("npm").args(npm.split(' ')).current_dir(&home));
+    let mut driver = Command::new("node");
+    driver.arg(source("node/driver.js"));
+    driver.env("NODE_PATH", home.join("node_modules"));
+    driver
+}
+
+/// As [`python`], for Go's libraries.
+pub(crate) fn go() -> Command {
+    let driver = home("go").join("driver");
+    run(Command::new("go")
+        .args(["build", "-buildvcs=false", "-o"])
+        .arg(&driver)
+        .current_dir(source("go")));
+    Command::new(driver)
+}
+
+/// As [`python`], for Redisson.
+pub(crate) fn java() -> Command {
+    let home = home("java");
+    // Maven writes beside the file that it reads.
+    copy("java", "pom.xml", &home);
+    let libraries = home.join("lib");
+    run(Command::new("mvn")
+        .args(["--quiet", "--batch-mode"])
+        .arg("org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies")
+        .arg(format!("-DoutputDirectory={}", libraries.display()))
+        .current_dir(&home));
+    let mut driver = Command::new("java");
+    driver.arg("-cp").arg(libraries.join("*"));
+    driver.arg(source("java/Driver.java"));
+    driver
+}
+
+fn source(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("interop")
+        .join(path)
+}
+
+fn home(language: &str) -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    let home = target.join("interop").join(language);
+    fs::create_dir_all(&home).unwrap();
+    home
+}
+
+fn copy(language: &str, file: &str, home: &Path) {
+    fs::copy(source(language).join(file), home.join(file)).unwrap();
+}
+
+fn run(command: &mut Command) {
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{command:?}: {output:?}");
+}

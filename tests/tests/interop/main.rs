@@ -1,0 +1,50 @@
+//! Other languages' lock libraries, the real ones, on a key of ours: each excludes us and we it.
+//!
+//! `LEASEHOLD_DEEP=1 cargo test --test interop`; without the variable nothing is run, and each test
+//! says so. Libraries are installed below `target/interop` by their languages' ordinary clients.
+
+// A driver is for one test alone: its futures stay where they are.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    clippy::future_not_send
+)]
+
+mod ground;
+mod install;
+mod redisson;
+mod string_lock;
+
+use ground::{run_here, say};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b18_locks_of_python_exclude_us_and_we_them() {
+    if run_here("redis-py", &["python3"]) {
+        string_lock::check(&install::python, &["redis-py"]).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b18_locks_of_node_exclude_us_and_we_them() {
+    let libraries = ["redlock@5", "redlock@4", "@sesamecare-oss/redlock"];
+    if run_here(&libraries.join(", "), &["node", "npm"]) {
+        string_lock::check(&install::node, &libraries).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b18_locks_of_go_exclude_us_and_we_them() {
+    let libraries = ["redsync", "bsm/redislock"];
+    if run_here(&libraries.join(", "), &["go"]) {
+        string_lock::check(&install::go, &libraries).await;
+    }
+}
+
+/// It keeps a hash where we keep a string, so neither can join the other, and neither harms it.
+#[tokio::test(flavor = "multi_thread")]
+async fn b18_redisson_and_we_refuse_each_other_with_a_clear_word() {
+    if run_here("redisson", &["java", "mvn"]) {
+        redisson::check(&install::java).await;
+        say("redisson: passed");
+    }
+}
