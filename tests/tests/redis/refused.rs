@@ -161,8 +161,8 @@ async fn b19_any_password_any_database_and_sockets() {
 }
 
 #[tokio::test]
-async fn tls_is_refused_where_it_is_not_built_in() {
+async fn tls_is_refused_and_never_left_out() {
     let (kind, message) = refusal("rediss://127.0.0.1:1").await;
-    assert_eq!(kind, ErrorKind::Invalid);
-    assert!(message.contains("redis-tls"), "{message}");
+    assert_eq!(kind, ErrorKind::Unsupported);
+    assert!(message.contains("TLS"), "{message}");
 }

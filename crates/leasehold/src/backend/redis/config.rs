@@ -158,8 +158,8 @@ impl Config {
             Address::Unix(path) => ConnectionAddr::Unix(path.clone()),
         };
         if !address.is_supported() {
-            let message = "TLS is not built in: the feature redis-tls of the crate is off";
-            return Err(invalid(message));
+            return Err(Failure::unsupported("TLS (rediss://) is not supported yet")
+                .with_hint("reach the server over a private network or a tunnel"));
         }
         if self.username.is_some() && self.password.is_none() {
             // Else the client library would log in as the default user, without a word.
