@@ -138,7 +138,8 @@ impl ClientBuilder {
             random: self.random.clone(),
         };
         let backend = match &thread {
-            None => connect::open(url, options).await?,
+            // On the heap: it is large, and done once.
+            None => Box::pin(connect::open(url, options)).await?,
             Some(thread) => {
                 let url = url.to_owned();
                 thread
