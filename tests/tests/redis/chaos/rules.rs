@@ -11,8 +11,8 @@ pub(super) const RULES: &[Rule] = &[
     ),
     (
         "a repeated shared grant is lengthened to a full TTL",
-        "if tonumber(call('ZSCORE', held, member)) < until_ms then",
-        "if false then",
+        "if tonumber(call('ZSCORE', held, member)) >= until_ms then return end",
+        "if true then return end",
     ),
     (
         "one that holds leaves the queue",
@@ -33,11 +33,6 @@ pub(super) const RULES: &[Rule] = &[
         "an acquire serves those in front",
         "state, first, left = settle(state, owner)",
         "first = call('ZRANGE', queue, 0, 0)[1]",
-    ),
-    (
-        "tickets rise whatever the clock says",
-        "math.max(now_us, (tonumber(last or 0) or 0) + 1)\n  local old",
-        "now_us\n  local old",
     ),
     (
         "an old ticket is honoured",
@@ -91,13 +86,13 @@ pub(super) const RULES: &[Rule] = &[
     ),
     (
         "an answer that wrote nothing proves nothing (renew)",
-        "if not proved then",
+        "if doubt then",
         "if false then",
     ),
     (
         "an answer that wrote nothing proves nothing (renew shared)",
-        "call('HDEL', KEYS[#KEYS], '')\nreturn table",
-        "return table",
+        "local refused = redis.pcall('HDEL', KEYS[#KEYS], '')\n-- One",
+        "local refused\n-- One",
     ),
     (
         "a release compares the owner",

@@ -141,10 +141,14 @@ fn every_rule_of_the_scripts_is_missed() {
         return;
     }
     let mut unnoticed = Vec::new();
-    for (rule, old, new) in RULES {
+    let only = std::env::var("LEASEHOLD_RULE").unwrap_or_default();
+    for (rule, old, new) in RULES.iter().filter(|(rule, ..)| rule.contains(&only)) {
         match notice(&Texts::shipped().with(old, new), None) {
             Some(what) => eprintln!("without \"{rule}\": {what}"),
-            None => unnoticed.push(rule),
+            None => {
+                eprintln!("without \"{rule}\": nothing");
+                unnoticed.push(rule);
+            }
         }
     }
     assert!(unnoticed.is_empty(), "nobody misses {unnoticed:#?}");
