@@ -15,3 +15,4 @@ mod refused;
 mod scripts;
 mod sim;
 mod strangers;
+mod tls;

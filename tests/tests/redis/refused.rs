@@ -159,10 +159,3 @@ async fn b19_any_password_any_database_and_sockets() {
     let listed = server.cli(&["INFO", "keyspace"]);
     assert!(listed.contains("db3:"), "{listed}");
 }
-
-#[tokio::test]
-async fn tls_is_refused_and_never_left_out() {
-    let (kind, message) = refusal("rediss://127.0.0.1:1").await;
-    assert_eq!(kind, ErrorKind::Unsupported);
-    assert!(message.contains("TLS"), "{message}");
-}

@@ -25,6 +25,8 @@ pub struct Config {
     pub(super) password: Option<String>,
     pub(super) database: u32,
     pub(super) protocol: Protocol,
+    /// Certificates to trust in place of the system's.
+    pub(super) authorities: Option<PathBuf>,
     pub(super) prefix: Prefix,
     pub(super) connect_timeout: Duration,
     pub(super) call_timeout: Duration,
@@ -61,8 +63,10 @@ impl Config {
     /// - `rediss://`, `valkeys://`: the same over TLS
     /// - `redis+unix:///path/to/socket`, also `unix://`
     ///
-    /// User, password and path are percent-decoded. Options behind a `?`: `db`, `prefix`, and
-    /// `resp`, the version of the protocol, 2 or 3.
+    /// User, password and path are percent-decoded. Options behind a `?`: `db`, `prefix`, `resp`,
+    /// the version of the protocol, 2 or 3, and `ca`, a file of the certificates (PEM) to trust
+    /// over TLS in place of the system's. The server's certificate is always verified, against the
+    /// host as the URL has it.
     ///
     /// # Errors
     ///
@@ -78,6 +82,7 @@ impl Config {
             password: None,
             database: 0,
             protocol: Protocol::Best,
+            authorities: None,
             prefix: Prefix::default(),
             connect_timeout: Self::CONNECT_TIMEOUT,
             call_timeout: Self::CALL_TIMEOUT,
@@ -158,8 +163,10 @@ impl Config {
             Address::Unix(path) => ConnectionAddr::Unix(path.clone()),
         };
         if !address.is_supported() {
-            return Err(Failure::unsupported("TLS (rediss://) is not supported yet")
-                .with_hint("reach the server over a private network or a tunnel"));
+            return Err(
+                invalid("this program was built without TLS for Redis (rediss://)")
+                    .with_hint("build the crate leasehold with the feature \"redis-tls\""),
+            );
         }
         if self.username.is_some() && self.password.is_none() {
             // Else the client library would log in as the default user, without a word.
@@ -236,7 +243,7 @@ impl fmt::Debug for Config {
     }
 }
 
-fn invalid(message: impl Into<String>) -> Failure {
+pub(super) fn invalid(message: impl Into<String>) -> Failure {
     Failure::new(ErrorKind::Invalid, Sent::No, message)
 }
 

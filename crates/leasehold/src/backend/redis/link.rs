@@ -25,6 +25,7 @@ use super::{
     push::Router,
     reply::data,
     script::Call,
+    tls,
 };
 use crate::{
     backend::{Failure, Sent},
@@ -336,7 +337,11 @@ async fn read(
 
 fn client(config: &Config, protocol: ProtocolVersion) -> Result<Client, Failure> {
     let info = config.connection(protocol)?;
-    Client::open(info).map_err(|error| failure::from_error(&error, Sent::No))
+    let client = match &config.authorities {
+        None => Client::open(info),
+        Some(path) => tls::client(info, path)?,
+    };
+    client.map_err(|error| failure::from_error(&error, Sent::No))
 }
 
 /// Nothing but a greeting was sent.

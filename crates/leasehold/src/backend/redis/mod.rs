@@ -43,6 +43,7 @@ mod reply;
 mod script;
 mod several;
 mod slot;
+mod tls;
 mod url;
 
 /// Locks on one Redis or Valkey server.

@@ -107,6 +107,7 @@ fn apply(config: &mut Config, option: &str) -> Result<(), Complaint> {
     let value = decoded(value, "an option of the URL is not UTF-8")?;
     match key {
         "db" => config.database = database(&value)?,
+        "ca" if !value.is_empty() => config.authorities = Some(value.into()),
         "prefix" => config.prefix = Prefix::new(&value)?,
         "resp" => {
             config.protocol = match value.as_str() {
@@ -115,7 +116,7 @@ fn apply(config: &mut Config, option: &str) -> Result<(), Complaint> {
                 _ => return Err("the URL's option resp is neither 2 nor 3"),
             }
         }
-        _ => return Err("the URL has an option that is none of db, prefix, resp"),
+        _ => return Err("the URL has an option that is none of ca, db, prefix, resp"),
     }
     Ok(())
 }
