@@ -194,6 +194,7 @@ impl World {
                 } else if !wait && !before.queue.contains(&owner) && after.queue.contains(&owner) {
                     return self.complain("a try does not queue", around);
                 }
+                self.judge_ticket(&op, reply, &around)?;
             }
             Ask::Renew => {
                 let ours = before.life(&op).is_some_and(|life| life.1 == op.token);
@@ -221,6 +222,19 @@ impl World {
                 }
                 self.seen.released.insert(owner);
             }
+        }
+        Ok(())
+    }
+
+    /// Whether a waiter that was in the queue before is in its old place. Another may have the same
+    /// ticket, where a queue was lost: then it is the next one.
+    fn judge_ticket(&self, op: &Op, reply: &Reply, around: &impl std::fmt::Debug) -> Verdict {
+        let Reply::Array(parts) = reply else {
+            return Ok(());
+        };
+        let ticket = parts.get(3).and_then(|it| text(it).parse::<u64>().ok());
+        if op.ticket > 0 && ticket.is_some_and(|ticket| ticket > op.ticket + 100) {
+            return self.complain("an old ticket keeps its place", around);
         }
         Ok(())
     }
