@@ -1,8 +1,9 @@
 //! A process that takes locks, for tests that kill it, stop it or let many of it loose.
 //!
 //! ```text
-//! holder URL hold NAME TTL-MS              acquire, say "held TOKEN"; then for each line of stdin
-//!                                          "check" or "release", answer; at its end, exit
+//! holder URL hold NAME TTL-MS [MANNER]     acquire, say "held TOKEN"; then for each line of stdin
+//!                                          "check" or "release", answer; at its end, exit. MANNER
+//!                                          is "read", or "permit" for one of three
 //! holder URL try NAME                      "granted TOKEN", "busy" or "error KIND|MESSAGE|HINT"
 //! holder URL hammer SECONDS NAMES DIR      say "ready"; at a line of stdin, acquire and release
 //!                                          names, each guarded by a file in DIR; "cycles N"
@@ -35,7 +36,8 @@ async fn main() {
     let done = match Client::connect(url).await {
         Err(error) => Err(error),
         Ok(client) => match (*command, rest) {
-            ("hold", [name, ttl]) => hold(&client, name, number(ttl)).await,
+            ("hold", [name, ttl]) => hold(&client, name, number(ttl), "write").await,
+            ("hold", [name, ttl, manner]) => hold(&client, name, number(ttl), manner).await,
             ("try", [name]) => attempt(&client, name).await,
             ("hammer", [seconds, names, claims]) => {
                 hammer(&client, number(seconds), number(names), Path::new(claims)).await
@@ -53,9 +55,14 @@ async fn main() {
     }
 }
 
-async fn hold(client: &Client, name: &str, ttl: u64) -> Result<(), Error> {
-    let lock = client.lock(name).with_ttl(Duration::from_millis(ttl));
-    let guard = lock.acquire().await?;
+async fn hold(client: &Client, name: &str, ttl: u64, manner: &str) -> Result<(), Error> {
+    let ttl = Duration::from_millis(ttl);
+    let guard = match manner {
+        "write" => client.lock(name).with_ttl(ttl).acquire().await?,
+        "read" => client.rw_lock(name).with_ttl(ttl).read().await?,
+        "permit" => client.semaphore(name, 3).with_ttl(ttl).acquire().await?,
+        _ => panic!("unknown manner {manner}"),
+    };
     say(&format!("held {}", guard.fencing_token()));
     let (sender, mut lines) = tokio::sync::mpsc::unbounded_channel();
     std::thread::spawn(move || {

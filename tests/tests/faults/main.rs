@@ -11,4 +11,5 @@ mod chaos;
 mod election;
 mod modes;
 mod network;
+mod shared;
 mod stall;
