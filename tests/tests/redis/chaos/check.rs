@@ -194,7 +194,7 @@ impl World {
                 } else if !wait && !before.queue.contains(&owner) && after.queue.contains(&owner) {
                     return self.complain("a try does not queue", around);
                 }
-                self.judge_ticket(&op, reply, &around)?;
+                self.judge_place(&op, reply, &after)?;
             }
             Ask::Renew => {
                 let ours = before.life(&op).is_some_and(|life| life.1 == op.token);
@@ -227,14 +227,22 @@ impl World {
     }
 
     /// Whether a waiter that was in the queue before is in its old place. Another may have the same
-    /// ticket, where a queue was lost: then it is the next one.
-    fn judge_ticket(&self, op: &Op, reply: &Reply, around: &impl std::fmt::Debug) -> Verdict {
+    /// ticket, where a queue was lost: then it is the next one. It is alive for its patience.
+    fn judge_place(&self, op: &Op, reply: &Reply, after: &Picture) -> Verdict {
         let Reply::Array(parts) = reply else {
             return Ok(());
         };
         let ticket = parts.get(3).and_then(|it| text(it).parse::<u64>().ok());
         if op.ticket > 0 && ticket.is_some_and(|ticket| ticket > op.ticket + 100) {
-            return self.complain("an old ticket keeps its place", around);
+            return self.complain("an old ticket keeps its place", (op, reply, after));
+        }
+        let record = after.waiters.get(op.owner.as_str());
+        let alive = record.map(|record| record[5].parse::<u64>().unwrap());
+        if text(&parts[0]) == "held"
+            && op.phase == Phase::Waiting
+            && alive.is_some_and(|alive| alive < self.now() / 1000 + op.patience)
+        {
+            return self.complain("who asks is alive for its patience", (op, reply, after));
         }
         Ok(())
     }

@@ -40,11 +40,6 @@ pub(super) const RULES: &[Rule] = &[
         "fresh",
     ),
     (
-        "no two have one ticket",
-        "> 0 do ticket = ticket + 1 end",
-        "> 1000 do ticket = ticket + 1 end",
-    ),
-    (
         "a waiter that asks again is alive for longer",
         "want.alive, want.seq = now + patience, ARGV[11]",
         "want.alive, want.seq = (waiter(owner) or { alive = now + patience }).alive, ARGV[11]",
@@ -138,11 +133,6 @@ pub(super) const RULES: &[Rule] = &[
         "permits under a minimum hold are kept",
         "if rest > 0 then call('ZADD', held",
         "if false then call('ZADD', held",
-    ),
-    (
-        "permits know when they were granted",
-        "if want.hold > 0 then member =",
-        "if false then member =",
     ),
     (
         "a renewal compares the fencing token",
