@@ -49,11 +49,12 @@ impl Under<'_> {
     pub(super) async fn connect(&self, signals: &mut Signals) -> Result<Client, Problem> {
         let store = Store::find(self.global, self.talk)?;
         store.note(self.talk);
-        let ready = async {
+        // On the heap: what connects, over TLS too, is large.
+        let ready = Box::pin(async {
             let client = store.connect().await?;
             refuse_nested(&client, self.names).await?;
             Ok(client)
-        };
+        });
         match wait::unless_signalled(signals, ready).await {
             Ended::Done(client) => client,
             Ended::Signal(signal) => Err(wait::stopped(signal)),
