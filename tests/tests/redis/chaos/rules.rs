@@ -1,9 +1,9 @@
 //! The rules of the scripts: where each stands, and what stands there without it.
 //!
 //! Not in this list, because the chaos does not miss them: what only makes waiting shorter (how
-//! often strangers are asked about, when permits come free, who asks when), what no client here does
-//! (lengthening less than before), and what another rule covers too (a full server, a reserved
-//! lock, a queue behind a withdrawal). Those have tests of their own beside this one.
+//! often strangers are asked about, when permits come free, who asks when), what no client here
+//! does (lengthening less than before), and what another rule covers too (a full server, a
+//! reserved lock, a queue behind a withdrawal). Most have tests of their own beside this one.
 
 /// A rule of the scripts: its text, and what stands there without it.
 pub(super) type Rule = (&'static str, &'static str, &'static str);
