@@ -163,21 +163,17 @@ fn b29_a_command_that_tidies_up_is_let_to_and_the_lock_released_after() {
     assert!(!store.is_held("j"));
 }
 
+/// The store's script under a lock whose TTL is no help: only a release frees it in time.
+fn start_long(store: &Store) -> Running {
+    let script = store.script();
+    store.start(["run", "j", "--ttl", "10m", "--", "sh", "-c", &script])
+}
+
 #[test]
 fn b29_while_releasing() {
     for signal in ALL {
         let store = Store::new();
-        let args = [
-            "run",
-            "j",
-            "--ttl",
-            "10m",
-            "--",
-            "sh",
-            "-c",
-            &store.script(),
-        ];
-        let mut running = store.start(args);
+        let mut running = start_long(&store);
         store.wait_begun();
         // Nobody gets past the gate: the release has to wait.
         let gate = store.close_gate();
@@ -196,17 +192,7 @@ fn b29_while_releasing() {
 #[test]
 fn b29_a_second_signal_while_releasing_says_what_is_left() {
     let store = Store::new();
-    let args = [
-        "run",
-        "j",
-        "--ttl",
-        "10m",
-        "--",
-        "sh",
-        "-c",
-        &store.script(),
-    ];
-    let mut running = store.start(args);
+    let mut running = start_long(&store);
     store.wait_begun();
     let _gate = store.close_gate();
     store.let_end();
