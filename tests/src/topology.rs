@@ -5,6 +5,8 @@ use std::sync::Arc;
 use leasehold::backend::{file, memory, node::Node, redis, redlock};
 use leasehold_testkit::{conformance::Topology, servers::redis::RedisServer};
 
+pub mod shared;
+
 /// The memory store, in paused time.
 #[derive(Debug)]
 pub struct Memory(memory::Memory);

@@ -38,7 +38,8 @@ pub(crate) fn run(deep: bool) -> Result<()> {
     Ok(())
 }
 
-/// All tests, then those about Redis on each other server that speaks its protocol.
+/// All tests, then those about Redis on each other server that speaks its protocol; when deep, also
+/// the conformance suite on three members of the stores that vote among themselves.
 fn suites(deep: bool) -> impl Iterator<Item = Command> {
     let all = move || {
         let mut command = cargo();
@@ -60,7 +61,15 @@ fn suites(deep: bool) -> impl Iterator<Item = Command> {
             .env("LEASEHOLD_REDIS", server);
         command
     };
-    std::iter::once(all()).chain(OTHER_SERVERS.into_iter().map(other))
+    let of_three = deep.then(|| {
+        let mut command = all();
+        command.args(["--test", "conformance"]);
+        command.env("LEASEHOLD_MEMBERS", "3");
+        command.args(["--", "etcd::", "zookeeper::"]);
+        command
+    });
+    let others = OTHER_SERVERS.into_iter().map(other);
+    std::iter::once(all()).chain(others).chain(of_three)
 }
 
 /// How many simulated schedules the long tier adds, in thousands; other tests only see that it is
