@@ -119,7 +119,7 @@ pub async fn a_repeated_wait_keeps_its_place<T: Topology>(store: &T) {
 /// A ticket from an earlier answer takes up the old place after the queue forgot the waiter.
 pub async fn a_ticket_takes_up_the_old_place<T: Topology>(store: &T) {
     let peer = Peer::join(store).await;
-    if super::lacks(peer.backend.capabilities().fair, "fair") {
+    if super::lacks(peer.backend.capabilities().tickets, "tickets") {
         return;
     }
     peer.take("old place").await;

@@ -13,6 +13,8 @@ pub struct Capabilities {
     pub permits: bool,
     /// Waiters are served first come, first served.
     pub fair: bool,
+    /// A waiter that the queue forgot takes up its old place by its ticket.
+    pub tickets: bool,
     /// A release hands the lock to the next waiter itself and tells it.
     pub hand_off: bool,
     /// A lease can outlive the process that took it.
@@ -43,6 +45,7 @@ impl Capabilities {
             shared: false,
             permits: false,
             fair: false,
+            tickets: false,
             hand_off: false,
             detach: false,
             min_hold: false,

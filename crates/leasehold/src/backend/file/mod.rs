@@ -238,6 +238,7 @@ impl Backend for File {
             shared: true,
             permits: true,
             fair: true,
+            tickets: true,
             hand_off: true,
             detach: true,
             min_hold: true,

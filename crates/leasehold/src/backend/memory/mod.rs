@@ -79,6 +79,7 @@ impl Backend for Memory {
             shared: true,
             permits: true,
             fair: true,
+            tickets: true,
             hand_off: true,
             detach: true,
             min_hold: true,

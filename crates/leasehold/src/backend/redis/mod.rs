@@ -137,6 +137,7 @@ impl Backend for Redis {
         capabilities.shared = true;
         capabilities.permits = true;
         capabilities.fair = true;
+        capabilities.tickets = true;
         capabilities.hand_off = true;
         capabilities.detach = true;
         capabilities.min_hold = true;
