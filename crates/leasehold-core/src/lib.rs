@@ -37,5 +37,5 @@ pub use instant::Instant;
 pub use mode::{Mode, ModeError};
 pub use name::{Name, NameError};
 pub use owner::{ClientId, Label, LabelError, Owner, OwnerError};
-pub use status::{Holder, HolderKind, Status, Waiting};
+pub use status::{Holder, HolderKind, NodeView, Status, Waiting};
 pub use ttl::{Ttl, TtlError};

@@ -11,10 +11,13 @@ use crate::{FencingToken, Mode, Owner};
 pub struct Status {
     /// The name, as the store has it: untrusted text.
     pub name: String,
-    /// Those that hold it; empty when it is free.
+    /// Those that hold it; empty when it is free. Where several servers vote: those that a majority
+    /// of them names, or may name together with servers whose word is missing.
     pub holders: Vec<Holder>,
     /// Those that wait, in the order of the queue.
     pub waiters: Vec<Waiting>,
+    /// What each server says, where several vote; empty where one decides.
+    pub nodes: Vec<NodeView>,
 }
 
 impl Status {
@@ -25,7 +28,15 @@ impl Status {
             name,
             holders,
             waiters,
+            nodes: Vec::new(),
         }
+    }
+
+    /// The same with what each server that votes says.
+    #[must_use]
+    pub fn with_nodes(mut self, nodes: Vec<NodeView>) -> Self {
+        self.nodes = nodes;
+        self
     }
 
     /// Whether nobody holds the name.
@@ -106,6 +117,54 @@ pub enum HolderKind {
     Foreign,
     /// Something that is no lock: a key of another type.
     WrongType,
+}
+
+/// What one of several servers that vote says of a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NodeView {
+    /// Where the server is, without credentials.
+    pub address: String,
+    /// Whom it has as holders; `None` if it did not say.
+    pub holders: Option<Vec<Holder>>,
+    /// Why it has no vote at present, if so: it does not answer, or may have forgotten leases.
+    pub no_vote: Option<String>,
+    /// For how long it has none, where that is known.
+    pub no_vote_for: Option<Duration>,
+}
+
+impl NodeView {
+    /// The view of the server at `address`, which has a vote if it said whom it has.
+    #[must_use]
+    pub const fn new(address: String, holders: Option<Vec<Holder>>) -> Self {
+        Self {
+            address,
+            holders,
+            no_vote: None,
+            no_vote_for: None,
+        }
+    }
+
+    /// The same of a server that has no vote for this reason, and for how long, if that is known.
+    #[must_use]
+    pub fn without_vote(mut self, reason: String, left: Option<Duration>) -> Self {
+        self.no_vote = Some(reason);
+        self.no_vote_for = left;
+        self
+    }
+
+    /// Whether it names `owner` as a holder.
+    #[must_use]
+    pub fn names(&self, owner: &str) -> bool {
+        let mut holders = self.holders.iter().flatten();
+        holders.any(|holder| holder.value == owner)
+    }
+
+    /// Whether it may have `owner` as a holder without saying so.
+    #[must_use]
+    pub fn may_have(&self, owner: &str) -> bool {
+        (self.holders.is_none() || self.no_vote.is_some()) && !self.names(owner)
+    }
 }
 
 /// One that waits for a name.

@@ -61,7 +61,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use guard::Guard;
 pub use lease::Lease;
 pub use leasehold_core::{
-    FencingToken, Holder, HolderKind, Instant, Mode, Name, Owner, Status, Ttl, Waiting,
+    FencingToken, Holder, HolderKind, Instant, Mode, Name, NodeView, Owner, Status, Ttl, Waiting,
     lease::{Loss, Renew},
     validity::Drift,
 };

@@ -14,6 +14,7 @@ mod acquire;
 mod elect;
 mod lease;
 mod list;
+mod nodes;
 mod release;
 mod renew;
 mod run;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use leasehold::{Holder, HolderKind, Mode, Owner, Status};
 use serde_json::{Map, Value, json};
 
+use super::nodes;
 use crate::{duration, output::escape, time};
 
 /// Who `holder` is and how long the entry lasts, in one line.
@@ -65,6 +66,7 @@ pub(crate) fn text(status: &Status) -> String {
         };
         text.push_str(&format!("  {place}. waits{what}: {}\n", who(&waiter.value)));
     }
+    nodes::text(status, &mut text);
     text
 }
 
@@ -110,10 +112,12 @@ pub(crate) fn object(status: &Status) -> Map<String, Value> {
     object.insert("held".into(), (!status.is_free()).into());
     object.insert("holders".into(), holders.into());
     object.insert("waiters".into(), waiters.collect());
+    nodes::object(status, &mut object);
     object
 }
 
-fn holder(holder: &Holder) -> Value {
+/// One holder for programs.
+pub(super) fn holder(holder: &Holder) -> Value {
     let kind = match holder.kind {
         HolderKind::Held => "held",
         HolderKind::Kept => "kept",

@@ -18,6 +18,7 @@ mod manual;
 mod modes;
 mod queue;
 mod redis;
+mod redlock;
 mod run;
 mod show;
 mod signals;

@@ -16,8 +16,8 @@ use std::{
 };
 
 pub use leasehold_core::{
-    Attempt, ClientId, FencingToken, Grant, Held, Holder, HolderKind, Mode, Name, Owner, Queued,
-    Released, Renewal, Renewed, Request, Status, Ttl, Wait, Waiting,
+    Attempt, ClientId, FencingToken, Grant, Held, Holder, HolderKind, Mode, Name, NodeView, Owner,
+    Queued, Released, Renewal, Renewed, Request, Status, Ttl, Wait, Waiting,
 };
 use tokio::sync::mpsc;
 

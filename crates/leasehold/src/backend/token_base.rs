@@ -45,7 +45,9 @@ impl TokenBase {
     }
 
     fn status(&self, mut status: Status) -> Status {
-        for holder in &mut status.holders {
+        let nodes = status.nodes.iter_mut();
+        let named = nodes.filter_map(|node| node.holders.as_mut()).flatten();
+        for holder in status.holders.iter_mut().chain(named) {
             self.holder(holder);
         }
         status

@@ -37,6 +37,14 @@ pub(super) struct Member {
     known: Mutex<Known>,
 }
 
+/// Why a node has no vote.
+#[derive(Debug)]
+pub(super) struct NoVote {
+    pub(super) words: String,
+    /// For how long, if that is known.
+    pub(super) left: Option<Duration>,
+}
+
 #[derive(Debug, Default)]
 struct Known {
     facts: Option<Facts>,
@@ -108,25 +116,38 @@ impl Roster {
 
     /// Why the node may not vote, if so.
     fn admit(&self, at: usize) -> Result<(), Failure> {
+        let Some(objection) = self.no_vote(at) else {
+            return Ok(());
+        };
+        let failure = Failure::unavailable(objection.words);
+        Err(match objection.left {
+            Some(_) => failure.with_hint(
+                "a node that restarts without its data is kept out for max_ttl; appendfsync \
+                 always or, on a first start, assume_fresh=1 avoids that",
+            ),
+            None => failure,
+        })
+    }
+
+    /// What keeps the node, as it was last seen, from voting.
+    pub(super) fn no_vote(&self, at: usize) -> Option<NoVote> {
         if let Some((_, words)) = self.objections().into_iter().find(|(node, _)| *node == at) {
-            return Err(Failure::unavailable(words));
+            return Some(NoVote { words, left: None });
         }
         if let Some(off) = trust::clock_offsets(&self.facts())[at]
             && off > trust::MOST_OFFSET
         {
-            let message = format!("no vote: its clock is {off:.1?} off from the other nodes'");
-            return Err(Failure::unavailable(message));
+            let words = format!("no vote: its clock is {off:.1?} off from the other nodes'");
+            return Some(NoVote { words, left: None });
         }
         let left = self.quarantine(at);
         if left.is_zero() {
-            return Ok(());
+            return None;
         }
-        let left = left.as_secs() + 1;
-        let message = format!("no vote for another {left} s: it may have forgotten leases");
-        Err(Failure::unavailable(message).with_hint(
-            "a node that restarts without its data is kept out for max_ttl; appendfsync always \
-             or, on a first start, assume_fresh=1 avoids that",
-        ))
+        let seconds = left.as_secs() + 1;
+        let words = format!("no vote for another {seconds} s: it may have forgotten leases");
+        let left = Some(left);
+        Some(NoVote { words, left })
     }
 
     /// For how long the node is still kept out because it may have forgotten.

@@ -1,8 +1,8 @@
 //! What the nodes together say about names.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{cmp::Reverse, collections::BTreeMap, sync::Arc, time::Duration};
 
-use leasehold_core::{Holder, Name, Status};
+use leasehold_core::{FencingToken, Holder, Name, NodeView, Status};
 use tokio::task::JoinSet;
 
 use super::roster::Roster;
@@ -11,8 +11,24 @@ use crate::backend::{
     node::{Reply, Session},
 };
 
+/// What each node answered, in their order; `None` where there was no answer.
+type Answers<T> = Vec<Option<Result<T, Failure>>>;
+
 /// Asks every node, and gives what those answered that did; fails unless a majority did.
 pub(super) async fn ask<T, F>(roster: &Arc<Roster>, question: F) -> Result<Vec<(usize, T)>, Failure>
+where
+    T: Send + 'static,
+    F: Fn(Arc<dyn Session>) -> Reply<'static, Result<T, Failure>> + Send + Sync + 'static,
+{
+    let answers = poll(roster, question).await;
+    if count(&answers) < roster.size.majority() {
+        return Err(no_majority(roster, &answers, |_| "answered".into()));
+    }
+    let said = |(at, answer): (usize, Option<Result<T, Failure>>)| Some((at, answer?.ok()?));
+    Ok(answers.into_iter().enumerate().filter_map(said).collect())
+}
+
+async fn poll<T, F>(roster: &Arc<Roster>, question: F) -> Answers<T>
 where
     T: Send + 'static,
     F: Fn(Arc<dyn Session>) -> Reply<'static, Result<T, Failure>> + Send + Sync + 'static,
@@ -34,10 +50,10 @@ where
     let clock = &roster.settings.clock;
     let stuck = roster.stuck();
     let end = clock.now().after(LIMIT);
-    let (mut answers, mut causes) = (Vec::new(), Vec::new());
+    let mut answers: Answers<T> = roster.members.iter().map(|_| None).collect();
     loop {
-        let missing = roster.members.len() - answers.len() - causes.len();
-        if answers.len() >= roster.size.majority() && missing <= stuck.len() {
+        let missing = answers.iter().filter(|answer| answer.is_none()).count();
+        if count(&answers) >= roster.size.majority() && missing <= stuck.len() {
             break;
         }
         let answer = tokio::select! { biased;
@@ -45,55 +61,118 @@ where
             () = clock.sleep_until(end) => None,
         };
         match answer {
-            Some(Ok((at, Ok(answer)))) => answers.push((at, answer)),
-            Some(Ok((at, Err(failure)))) => {
-                causes.push(format!("{}: {failure}", roster.members[at].address));
-            }
+            Some(Ok((at, answer))) => answers[at] = Some(answer),
             Some(Err(_)) | None => break,
         }
     }
     asked.detach_all();
-    if answers.len() < roster.size.majority() {
-        let message = "no majority of the nodes answers";
-        return Err(Failure::no_answer(format!(
-            "{message}; {}",
-            causes.join("; ")
-        )));
-    }
-    answers.sort_unstable_by_key(|(at, _)| *at);
-    Ok(answers)
+    answers
 }
 
-/// Who holds `name`: those that a majority of the nodes names. Others have not got it, or not any
-/// more, and are nobody's holder.
-pub(super) fn together(roster: &Roster, name: &str, views: Vec<Status>) -> Status {
-    let mut named: BTreeMap<String, Vec<Holder>> = BTreeMap::new();
-    for holder in views.into_iter().flat_map(|view| view.holders) {
-        named.entry(holder.value.clone()).or_default().push(holder);
-    }
-    let majority = roster.size.majority();
-    let holders = named.into_values().filter(|views| views.len() >= majority);
-    let holders = holders.filter_map(|mut views| {
-        // The lease lasts as long as a majority has it, under the greatest fencing token.
-        views.sort_unstable_by_key(|holder| std::cmp::Reverse(holder.remaining));
-        let remaining = views.get(majority - 1)?.remaining;
-        let token = views.iter().filter_map(|holder| holder.token).max();
-        let mut holder = views.swap_remove(0);
-        holder.remaining = remaining;
-        holder.token = token;
-        Some(holder)
+/// How many nodes said something.
+fn count<T>(answers: &Answers<T>) -> usize {
+    answers
+        .iter()
+        .filter(|answer| matches!(answer, Some(Ok(_))))
+        .count()
+}
+
+fn no_majority<T>(
+    roster: &Roster,
+    answers: &Answers<T>,
+    describe: impl Fn(&T) -> String,
+) -> Failure {
+    let members = roster.members.iter().zip(answers);
+    let said = members.map(|(member, answer)| {
+        let said = match answer {
+            Some(Ok(answer)) => describe(answer),
+            Some(Err(failure)) => failure.to_string(),
+            None => "no answer".into(),
+        };
+        format!("{}: {said}", member.address)
     });
-    Status::new(name.into(), holders.collect(), Vec::new())
+    let said: Vec<String> = said.collect();
+    let message = "no majority of the nodes answers";
+    Failure::no_answer(format!("{message}; {}", said.join("; ")))
+}
+
+/// The word of each node, of those too that have no vote.
+fn words(roster: &Roster, answers: Answers<Status>) -> Vec<NodeView> {
+    let view = |(at, answer): (usize, Option<Result<Status, Failure>>)| {
+        let address = roster.members[at].address.clone();
+        match answer {
+            Some(Ok(status)) => {
+                let view = NodeView::new(address, Some(status.holders));
+                match roster.no_vote(at) {
+                    Some(objection) => view.without_vote(objection.words, objection.left),
+                    None => view,
+                }
+            }
+            Some(Err(failure)) => {
+                NodeView::new(address, None).without_vote(failure.to_string(), None)
+            }
+            None => NodeView::new(address, None).without_vote("no answer".into(), None),
+        }
+    };
+    answers.into_iter().enumerate().map(view).collect()
+}
+
+/// Who holds: those that a majority of the nodes names, or may name together with nodes whose word
+/// is missing or cannot be trusted. Others have not got it, or not any more.
+fn holders(roster: &Roster, views: &[NodeView]) -> Vec<Holder> {
+    let majority = roster.size.majority();
+    let mut named: BTreeMap<&str, Vec<&Holder>> = BTreeMap::new();
+    for holder in views
+        .iter()
+        .filter_map(|view| view.holders.as_ref())
+        .flatten()
+    {
+        named.entry(&holder.value).or_default().push(holder);
+    }
+    let holds = |(owner, mut named): (&str, Vec<&Holder>)| {
+        let silent = views.iter().filter(|view| view.may_have(owner)).count();
+        if named.len() + silent < majority {
+            return None;
+        }
+        // The lease lasts as long as a majority has it.
+        named.sort_unstable_by_key(|holder| Reverse(holder.remaining));
+        let mut holder = Holder::clone(named[0]);
+        holder.remaining = named[named.len().min(majority) - 1].remaining;
+        holder.token = common(&named);
+        Some(holder)
+    };
+    named.into_iter().filter_map(holds).collect()
+}
+
+/// The fencing token that most nodes have: those that won the lock have the same. One that was late
+/// has another, which may be greater.
+fn common(named: &[&Holder]) -> Option<FencingToken> {
+    let tokens = || named.iter().filter_map(|holder| holder.token);
+    let frequency = |token: &FencingToken| tokens().filter(|other| other == token).count();
+    tokens().max_by_key(|token| (frequency(token), *token))
 }
 
 pub(super) async fn inspect(roster: &Arc<Roster>, name: &Name) -> Result<Status, Failure> {
     let asked = name.clone();
-    let views = ask(roster, move |session| {
+    let answers = poll(roster, move |session| {
         let name = asked.clone();
         Box::pin(async move { session.inspect(&name).await })
     });
-    let views = views.await?.into_iter().map(|(_, view)| view).collect();
-    Ok(together(roster, name.as_str(), views))
+    let answers = answers.await;
+    if count(&answers) < roster.size.majority() {
+        return Err(no_majority(roster, &answers, describe));
+    }
+    let views = words(roster, answers);
+    let holders = holders(roster, &views);
+    Ok(Status::new(name.as_str().into(), holders, Vec::new()).with_nodes(views))
+}
+
+/// What one node says, in an error.
+fn describe(status: &Status) -> String {
+    match status.holders.first() {
+        Some(holder) => format!("held by {}", holder.value),
+        None => "free".into(),
+    }
 }
 
 /// A page of names, which each node gives in order: as far as all of them have got.
@@ -103,21 +182,35 @@ pub(super) async fn list(
     after: Option<&str>,
 ) -> Result<Page, Failure> {
     let (prefix, after) = (prefix.to_owned(), after.map(str::to_owned));
-    let pages = ask(roster, move |session| {
+    let pages = poll(roster, move |session| {
         let (prefix, after) = (prefix.clone(), after.clone());
         Box::pin(async move { session.list(&prefix, after.as_deref()).await })
     });
-    let pages: Vec<Page> = pages.await?.into_iter().map(|(_, page)| page).collect();
-    let next = pages.iter().filter_map(|page| page.next.clone()).min();
-    let mut views: BTreeMap<String, Vec<Status>> = BTreeMap::new();
-    for status in pages.into_iter().flat_map(|page| page.entries) {
-        if next.as_ref().is_none_or(|next| status.name <= *next) {
-            views.entry(status.name.clone()).or_default().push(status);
+    let pages = pages.await;
+    if count(&pages) < roster.size.majority() {
+        return Err(no_majority(roster, &pages, |_| "answered".into()));
+    }
+    let next = |page: &Option<Result<Page, Failure>>| page.as_ref()?.as_ref().ok()?.next.clone();
+    let next = pages.iter().filter_map(next).min();
+    // Of a name that is on no page of a node, that node says that it is free.
+    let free = |_: &Page| Status::new(String::new(), Vec::new(), Vec::new());
+    let said = |page: &Result<Page, Failure>| page.as_ref().map(free).map_err(Clone::clone);
+    let silent = words(
+        roster,
+        pages.iter().map(|it| it.as_ref().map(said)).collect(),
+    );
+    let mut views: BTreeMap<String, Vec<NodeView>> = BTreeMap::new();
+    for (at, page) in pages.into_iter().enumerate() {
+        for status in page.into_iter().flatten().flat_map(|page| page.entries) {
+            if next.as_ref().is_none_or(|next| status.name <= *next) {
+                let views = views.entry(status.name);
+                views.or_insert_with(|| silent.clone())[at].holders = Some(status.holders);
+            }
         }
     }
-    let entries = views
-        .into_iter()
-        .map(|(name, views)| together(roster, &name, views));
-    let held = entries.filter(|status| !status.is_free());
+    let entry = |(name, views): (String, Vec<NodeView>)| {
+        Status::new(name, holders(roster, &views), Vec::new())
+    };
+    let held = views.into_iter().map(entry).filter(|it| !it.is_free());
     Ok(Page::new(held.collect(), next))
 }
