@@ -10,6 +10,7 @@ use std::{
 use super::{
     ask::post,
     find,
+    links::Links,
     member::Member,
     ready::{free_port, wait_until},
 };
@@ -27,6 +28,8 @@ pub struct EtcdOptions {
     pub arguments: Vec<String>,
     /// A server certificate, its key, and the authority: clients then need TLS.
     pub tls: Option<[PathBuf; 3]>,
+    /// Whether the ways between members can be closed.
+    pub links: bool,
     /// Whether the servers live until the test program ends, and are never killed by a test.
     pub until_exit: bool,
 }
@@ -38,6 +41,7 @@ impl Default for EtcdOptions {
             election: 600,
             arguments: Vec::new(),
             tls: None,
+            links: false,
             until_exit: false,
         }
     }
@@ -48,13 +52,17 @@ impl Default for EtcdOptions {
 pub struct EtcdCluster {
     members: Vec<Node>,
     options: EtcdOptions,
+    links: Option<Links>,
 }
 
 #[derive(Debug)]
 struct Node {
     process: Member,
     client: SocketAddr,
+    /// Where it listens to the others.
     peer: SocketAddr,
+    /// Where they reach it.
+    way: SocketAddr,
 }
 
 impl EtcdCluster {
@@ -74,6 +82,7 @@ impl EtcdCluster {
                 node.process.launch();
             }
             if (0..members).all(|at| cluster.is_ready(at)) {
+                cluster.name_links();
                 return cluster;
             }
         }
@@ -82,16 +91,21 @@ impl EtcdCluster {
 
     fn draw_up(members: usize, options: &EtcdOptions) -> Self {
         let on_free_port = || SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
-        let members = (0..members)
-            .map(|_| Node {
+        let links = options.links.then(Links::new);
+        let node = |at| {
+            let peer = on_free_port();
+            Node {
                 process: Member::new("leasehold-etcd-", options.until_exit),
                 client: on_free_port(),
-                peer: on_free_port(),
-            })
-            .collect();
+                peer,
+                way: links.as_ref().map_or(peer, |it| it.open(None, at, peer)),
+            }
+        };
+        let members = (0..members).map(node).collect();
         let mut cluster = Self {
             members,
             options: options.clone(),
+            links,
         };
         for at in 0..cluster.members.len() {
             let words = cluster.words(at);
@@ -223,6 +237,38 @@ impl EtcdCluster {
         assert!(started, "the member does not start again");
     }
 
+    /// Lets nothing through between a member and the others; clients reach it. Needs
+    /// [`EtcdOptions::links`].
+    pub fn isolate(&self, member: usize) {
+        for other in (0..self.members.len()).filter(|other| *other != member) {
+            self.close(member, other);
+            self.close(other, member);
+        }
+    }
+
+    /// Lets nothing through from one member to another; the other way is open.
+    pub fn close(&self, from: usize, to: usize) {
+        let links = self.links.as_ref();
+        links.expect("a cluster with links").close(from, to);
+    }
+
+    /// Opens every way between members again.
+    pub fn heal(&self) {
+        let links = self.links.as_ref();
+        links.expect("a cluster with links").open_all();
+    }
+
+    /// Members say who they are by a number that they have when they have started.
+    fn name_links(&self) {
+        let Some(links) = &self.links else { return };
+        let name = |at| {
+            let (own, _) = self.status(at).expect("a member that serves");
+            let own: u64 = own.parse().expect("a number");
+            format!("{own:x}")
+        };
+        links.set_names((0..self.members.len()).map(name).collect());
+    }
+
     /// Waits until a member serves, which needs a majority; `false` if its process ended.
     #[must_use]
     pub fn is_ready(&self, member: usize) -> bool {
@@ -248,10 +294,10 @@ impl EtcdCluster {
 
     fn words(&self, at: usize) -> Vec<String> {
         let node = &self.members[at];
-        let (client, peer) = (self.client_url(node), format!("http://{}", node.peer));
+        let client = self.client_url(node);
         let cluster = self.members.iter().enumerate();
         let cluster: Vec<String> = cluster
-            .map(|(at, node)| format!("m{at}=http://{}", node.peer))
+            .map(|(at, node)| format!("m{at}=http://{}", node.way))
             .collect();
         let mut words = vec![program(&server()).display().to_string()];
         let mut add = |option: &str, value: &str| words.push(format!("--{option}={value}"));
@@ -259,8 +305,11 @@ impl EtcdCluster {
         add("data-dir", "data");
         add("listen-client-urls", &client);
         add("advertise-client-urls", &client);
-        add("listen-peer-urls", &peer);
-        add("initial-advertise-peer-urls", &peer);
+        add("listen-peer-urls", &format!("http://{}", node.peer));
+        add(
+            "initial-advertise-peer-urls",
+            &format!("http://{}", node.way),
+        );
         add("initial-cluster", &cluster.join(","));
         // Members of different tests that meet on a port must not become one cluster.
         add("initial-cluster-token", &peer_token(&self.members));
@@ -333,5 +382,27 @@ mod tests {
         // A paused member answers nobody, and so has no say in who leads.
         assert_ne!(cluster.leader(), paused);
         cluster.resume(paused);
+    }
+
+    #[test]
+    fn a_leader_that_is_cut_off_from_the_others_is_replaced() {
+        let options = EtcdOptions {
+            links: true,
+            ..EtcdOptions::default()
+        };
+        let cluster = EtcdCluster::start_with(3, &options);
+        let leader = cluster.leader();
+        cluster.isolate(leader);
+        let others = [0, 1, 2].into_iter().filter(|at| *at != leader);
+        let agreed = wait_until(|| {
+            let own = cluster.status(leader).map(|(own, _)| own);
+            let others = others.clone().map(|at| cluster.status(at));
+            others
+                .into_iter()
+                .all(|it| it.is_some_and(|(_, leads)| leads != "0" && Some(leads) != own))
+        });
+        assert!(agreed, "the others elect one of them");
+        cluster.heal();
+        assert_ne!(cluster.leader(), leader);
     }
 }

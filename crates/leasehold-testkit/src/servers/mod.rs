@@ -20,6 +20,7 @@ pub mod zookeeper;
 mod account;
 mod ask;
 mod leash;
+mod links;
 mod member;
 mod ready;
 mod resp;

@@ -10,6 +10,7 @@ use std::{
 use super::{
     ask::ask,
     find,
+    links::Links,
     member::Member,
     ready::{free_port, wait_until},
 };
@@ -30,6 +31,10 @@ pub struct ZooKeeperOptions {
     pub settings: Vec<String>,
     /// Further arguments of java, such as `-Dznode.container.checkIntervalMs=500`.
     pub java: Vec<String>,
+    /// Whether the ways between servers can be closed. The last server then does not lead at
+    /// first: the votes of one with a lower number than another's cannot be held up, because the
+    /// other calls back where that one listens.
+    pub links: bool,
     /// Whether the servers live until the test program ends, and are never killed by a test.
     pub until_exit: bool,
 }
@@ -43,6 +48,7 @@ impl Default for ZooKeeperOptions {
             max_session: 600_000,
             settings: Vec::new(),
             java: Vec::new(),
+            links: false,
             until_exit: false,
         }
     }
@@ -53,6 +59,7 @@ impl Default for ZooKeeperOptions {
 pub struct ZooKeeperEnsemble {
     servers: Vec<Server>,
     options: ZooKeeperOptions,
+    links: Option<Links>,
 }
 
 #[derive(Debug)]
@@ -76,10 +83,13 @@ impl ZooKeeperEnsemble {
         for _ in 0..10 {
             // Another process can take a port between this and the start: then try the next.
             let mut ensemble = Self::draw_up(servers, options);
-            for server in &mut ensemble.servers {
-                server.process.launch();
-            }
-            if (0..servers).all(|at| ensemble.is_ready(at)) {
+            // Of equals the last leads, unless it comes late.
+            let late = servers - usize::from(options.links && servers > 2);
+            let started = [0..late, late..servers].into_iter().all(|some| {
+                some.clone().for_each(|at| ensemble.start_again(at));
+                some.into_iter().all(|at| ensemble.is_ready(at))
+            });
+            if started {
                 return ensemble;
             }
         }
@@ -99,6 +109,7 @@ impl ZooKeeperEnsemble {
         let mut ensemble = Self {
             servers,
             options: options.clone(),
+            links: options.links.then(Links::new),
         };
         for at in 0..ensemble.servers.len() {
             ensemble.write_settings(at);
@@ -185,6 +196,27 @@ impl ZooKeeperEnsemble {
         assert!(started, "the server does not start again");
     }
 
+    /// Lets nothing through between a server and the others, but for votes; clients reach it. Needs
+    /// [`ZooKeeperOptions::links`].
+    pub fn isolate(&self, server: usize) {
+        for other in (0..self.servers.len()).filter(|other| *other != server) {
+            self.close(server, other);
+            self.close(other, server);
+        }
+    }
+
+    /// Lets nothing through from one server to another; the other way is open.
+    pub fn close(&self, from: usize, to: usize) {
+        let links = self.links.as_ref();
+        links.expect("an ensemble with links").close(from, to);
+    }
+
+    /// Opens every way between servers again.
+    pub fn heal(&self) {
+        let links = self.links.as_ref();
+        links.expect("an ensemble with links").open_all();
+    }
+
     /// Waits until a server serves, which needs a majority; `false` if its process ended.
     #[must_use]
     pub fn is_ready(&self, server: usize) -> bool {
@@ -221,9 +253,14 @@ impl ZooKeeperEnsemble {
             folder.display(),
         );
         if self.servers.len() > 1 {
-            for (id, other) in (1..).zip(&self.servers) {
-                let (quorum, election) = (other.quorum, other.election.port());
-                writeln!(lines, "server.{id}={quorum}:{election}").expect("a string takes it");
+            for (to, other) in self.servers.iter().enumerate() {
+                let way = |target| match &self.links {
+                    Some(links) if to != at => links.open(Some(at), to, target),
+                    _ => target,
+                };
+                let (id, election) = (to + 1, way(other.election).port());
+                let line = format!("server.{id}={}:{election}", way(other.quorum));
+                writeln!(lines, "{line}").expect("a string takes it");
             }
             fs::write(folder.join("myid"), (at + 1).to_string()).expect("a folder of ours");
         }
@@ -291,5 +328,26 @@ mod tests {
         ensemble.kill(leader);
         assert_ne!(ensemble.leader(), leader);
         ensemble.restart(leader);
+    }
+
+    #[test]
+    fn a_leader_that_is_cut_off_from_the_others_is_replaced() {
+        let options = ZooKeeperOptions {
+            links: true,
+            ..ZooKeeperOptions::default()
+        };
+        let ensemble = ZooKeeperEnsemble::start_with(3, &options);
+        let leader = ensemble.leader();
+        assert_ne!(leader, 2);
+        ensemble.isolate(leader);
+        let others = [0, 1, 2].into_iter().filter(|at| *at != leader);
+        let is_led = || {
+            let mut modes = others.clone().map(|at| ensemble.mode(at));
+            modes.any(|mode| mode.as_deref() == Some("leader"))
+        };
+        assert!(wait_until(is_led), "the others elect one of them");
+        ensemble.heal();
+        assert!(ensemble.is_ready(leader));
+        assert_ne!(ensemble.leader(), leader);
     }
 }
