@@ -1,6 +1,7 @@
 //! What the system tests share.
 
 pub mod chaos;
+pub mod cluster;
 pub mod fence;
 pub mod holder;
 pub mod topology;

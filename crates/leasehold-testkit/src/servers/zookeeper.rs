@@ -5,6 +5,7 @@ use std::{
     fs, io,
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use super::{
@@ -141,6 +142,18 @@ impl ZooKeeperEnsemble {
     #[must_use]
     pub fn address(&self, server: usize) -> SocketAddr {
         self.servers[server].client
+    }
+
+    /// For how long a server that is cut off from the others may go on answering its clients:
+    /// `(2 syncLimit + 1) tickTime`; a single one is cut off from nobody.
+    #[must_use]
+    pub fn sync_window(&self) -> Duration {
+        let ticks = if self.servers.len() > 1 {
+            2 * self.options.sync_limit + 1
+        } else {
+            0
+        };
+        Duration::from_millis(u64::from(ticks * self.options.tick))
     }
 
     /// What a server answers to a word of four letters, such as `srvr` or `dump`.
