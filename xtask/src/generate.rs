@@ -61,7 +61,10 @@ fn table(backends: &Value) -> Result<String> {
 const MEANINGS: &[(&str, &str)] = &[
     ("networked", "works across machines"),
     ("fair", "waiters are served first come, first served"),
-    ("tickets", "a waiter that the queue forgot gets its place back"),
+    (
+        "tickets",
+        "a waiter that the queue forgot gets its place back",
+    ),
     ("hand_off", "a release hands the lock to the next waiter"),
     (
         "notices_death",

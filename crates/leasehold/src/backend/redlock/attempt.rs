@@ -1,6 +1,6 @@
 //! One attempt to win a majority: runs the core's ballot against the nodes.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use leasehold_core::{
     Attempt, FencingToken, Grant, Held, Holder, Instant, Queued, Request,
@@ -15,9 +15,10 @@ use tokio::sync::mpsc;
 use super::{
     lane::{self, Order, Orders, Said},
     leases::Leases,
+    limit,
     roster::Roster,
 };
-use crate::backend::Failure;
+use crate::{backend::Failure, clock::Clock};
 
 /// What an attempt came to.
 pub(super) enum Outcome {
@@ -37,10 +38,10 @@ pub(super) struct Loss {
 /// Asks every node for its vote, and raises those that are behind. Dropped, it undoes everything.
 pub(super) async fn run(roster: &Arc<Roster>, leases: &Arc<Leases>, request: &Request) -> Outcome {
     let clock = &roster.settings.clock;
+    let stuck = limit::stuck(roster, time_limit(request)).await;
     let began = clock.now();
     let deadline = validity::deadline(began, request.ttl, Drift::DEFAULT);
     let latest = deadline.before(validity::minimum(request.ttl));
-    let stuck = roster.stuck();
     let ballot = Ballot::new(roster.size, stuck, latest);
     let (sender, said) = mpsc::unbounded_channel();
     let nodes = 0..roster.members.len();
@@ -57,8 +58,7 @@ pub(super) async fn run(roster: &Arc<Roster>, leases: &Arc<Leases>, request: &Re
         said,
     };
     drop(sender);
-    let end = began.after(time_limit(request)).min(latest);
-    match poll.decide(roster, end).await {
+    match poll.decide(clock, time_limit(request), latest).await {
         Ok(token) => {
             poll.order(|| Order::Keep);
             Outcome::Won(token, poll.lanes)
@@ -80,7 +80,7 @@ pub(super) async fn run(roster: &Arc<Roster>, leases: &Arc<Leases>, request: &Re
 /// How long nodes have to answer: a fifth of the lease, so that enough of it is left.
 fn time_limit(request: &Request) -> Duration {
     const SHORTEST: Duration = Duration::from_millis(50);
-    const LONGEST: Duration = Duration::from_secs(1);
+    const LONGEST: Duration = Duration::from_secs(2);
     (request.ttl.get() / 5).clamp(SHORTEST, LONGEST)
 }
 
@@ -92,16 +92,22 @@ struct Poll {
 }
 
 impl Poll {
-    /// Feeds the ballot until it is decided, `end` at the latest.
-    async fn decide(&mut self, roster: &Roster, end: Instant) -> Result<FencingToken, Defeat> {
-        let clock = &roster.settings.clock;
+    /// Feeds the ballot until it is decided, for so long at most, and not beyond `latest`.
+    async fn decide(
+        &mut self,
+        clock: &Clock,
+        span: Duration,
+        latest: Instant,
+    ) -> Result<FencingToken, Defeat> {
         if !self.ballot.is_open() {
             return Err(Defeat::Unreachable);
         }
+        let mut limit = pin!(limit::pass(clock, span));
         loop {
             let heard = tokio::select! { biased;
                 heard = self.said.recv() => heard,
-                () = clock.sleep_until(end) => None,
+                () = &mut limit => None,
+                () = clock.sleep_until(latest) => None,
             };
             let next = match heard {
                 Some((at, Said::Voted(vote))) => {

@@ -29,6 +29,7 @@ mod config;
 mod connect;
 mod lane;
 mod leases;
+mod limit;
 mod renewal;
 mod roster;
 mod traffic;
@@ -237,33 +238,32 @@ impl Backend for Redlock {
     ) -> Result<Released, Failure> {
         self.waits.remove(name, owner);
         let mut answers = self.order_release(name, owner);
-        let (mut released, mut others, mut causes) = (false, 0, Vec::new());
+        let size = self.roster.size;
+        let (mut gave, mut had_not, mut causes) = (0, 0, Vec::new());
         while let Some((at, answer)) = answers.recv().await {
             match answer {
-                Ok(Released::Released | Released::Kept) => released = true,
-                Ok(Released::NotOurs) => {}
+                Ok(Released::Released | Released::Kept) => gave += 1,
+                Ok(Released::NotOurs) => had_not += 1,
                 Err(failure) => {
                     causes.push(format!("{}: {failure}", self.roster.members[at].address));
-                    continue;
                 }
             }
-            others += 1;
-            if released && others >= self.roster.size.majority() {
+            if gave >= size.majority() {
                 return Ok(Released::Released);
             }
+            // As a renewal has it: no majority can be left. What a node gave late is not a lock.
+            if had_not > size.spare() {
+                return Ok(Released::NotOurs);
+            }
         }
-        if others < self.roster.size.majority() {
+        if gave + had_not < size.majority() {
             let message = "no majority of the nodes released";
             return Err(Failure::no_answer(format!(
                 "{message}; {}",
                 causes.join("; ")
             )));
         }
-        Ok(if released {
-            Released::Released
-        } else {
-            Released::NotOurs
-        })
+        Ok(Released::Released)
     }
 
     async fn detach(&self, renewal: &Renewal) -> Result<Renewed, Failure> {
@@ -286,7 +286,11 @@ impl Backend for Redlock {
             let (name, observed) = (name.clone(), observed.clone());
             Box::pin(async move { session.force(&name, &observed).await })
         });
-        Ok(done.await?.into_iter().any(|(_, done)| done))
+        let answers = done.await?;
+        let ended = answers.iter().filter(|(_, done)| *done).count();
+        let silent = self.roster.members.len() - answers.len();
+        // On fewer it was the rest of a lease that is over, and nobody held it.
+        Ok(ended > 0 && ended + silent >= self.roster.size.majority())
     }
 
     async fn ping(&self) -> Result<(), Failure> {

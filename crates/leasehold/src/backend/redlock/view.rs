@@ -1,11 +1,11 @@
 //! What the nodes together say about names.
 
-use std::{cmp::Reverse, collections::BTreeMap, sync::Arc, time::Duration};
+use std::{cmp::Reverse, collections::BTreeMap, pin::pin, sync::Arc, time::Duration};
 
 use leasehold_core::{FencingToken, Holder, Name, NodeView, Status};
 use tokio::task::JoinSet;
 
-use super::roster::Roster;
+use super::{limit, roster::Roster};
 use crate::backend::{
     Failure, Page,
     node::{Reply, Session},
@@ -28,12 +28,13 @@ where
     Ok(answers.into_iter().enumerate().filter_map(said).collect())
 }
 
+/// All are waited for, for a while: what only some say is easily taken for what a majority says.
 async fn poll<T, F>(roster: &Arc<Roster>, question: F) -> Answers<T>
 where
     T: Send + 'static,
     F: Fn(Arc<dyn Session>) -> Reply<'static, Result<T, Failure>> + Send + Sync + 'static,
 {
-    /// How long nodes that do not answer are waited for.
+    /// How long the others are waited for when a majority has answered; a majority twice that.
     const LIMIT: Duration = Duration::from_secs(2);
     let question = Arc::new(question);
     let mut asked = JoinSet::new();
@@ -48,17 +49,18 @@ where
         });
     }
     let clock = &roster.settings.clock;
-    let stuck = roster.stuck();
-    let end = clock.now().after(LIMIT);
+    let mut first = pin!(limit::pass(clock, LIMIT));
+    let mut last = pin!(limit::pass(clock, LIMIT * 2));
+    let mut is_late = false;
     let mut answers: Answers<T> = roster.members.iter().map(|_| None).collect();
-    loop {
-        let missing = answers.iter().filter(|answer| answer.is_none()).count();
-        if count(&answers) >= roster.size.majority() && missing <= stuck.len() {
-            break;
-        }
+    while !(is_late && count(&answers) >= roster.size.majority()) {
         let answer = tokio::select! { biased;
             answer = asked.join_next() => answer,
-            () = clock.sleep_until(end) => None,
+            () = &mut first, if !is_late => {
+                is_late = true;
+                continue;
+            }
+            () = &mut last => None,
         };
         match answer {
             Some(Ok((at, answer))) => answers[at] = Some(answer),

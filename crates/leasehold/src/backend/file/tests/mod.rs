@@ -19,8 +19,10 @@ mod open;
 mod several;
 mod trouble;
 
-/// Far more than anything here takes.
-const LONG: Duration = Duration::from_secs(20);
+/// Far more than any one thing here takes, on a disk that takes its time too.
+const LONG: Duration = Duration::from_secs(60);
+/// No lease ends and no waiter is taken for dead within a test.
+const AN_HOUR: Duration = Duration::from_secs(60 * 60);
 
 /// A directory with a store in it.
 struct Home(TempDir);
@@ -36,6 +38,8 @@ impl Home {
 
     fn config(&self) -> Config {
         Config::new(self.path())
+            .with_limit(LONG)
+            .with_connect_limit(LONG)
     }
 
     async fn open(&self) -> Peer {
@@ -69,7 +73,7 @@ impl Peer {
 
     fn request(&self, name: &str) -> Request {
         let name = Name::new(name).unwrap();
-        Request::new(name, self.owner(), Mode::Exclusive, Ttl::DEFAULT)
+        Request::new(name, self.owner(), Mode::Exclusive, ttl())
     }
 
     /// Takes what must be free.
@@ -84,7 +88,7 @@ impl Peer {
     /// Waits for what must be taken.
     async fn queue(&self, name: &str) -> (Request, Queued) {
         let mut request = self.request(name);
-        request.wait = Some(Wait::new(3, None, Duration::from_secs(60)));
+        request.wait = Some(Wait::new(3, None, AN_HOUR));
         match self.file.acquire(&request).await.unwrap() {
             Attempt::Queued(queued) => (request, queued),
             other => panic!("{other:?}"),
@@ -118,6 +122,10 @@ impl Peer {
         };
         timeout(LONG, asking).await.unwrap()
     }
+}
+
+fn ttl() -> Ttl {
+    Ttl::new(AN_HOUR).unwrap()
 }
 
 fn renewal(request: &Request, grant: Grant) -> Renewal {

@@ -124,9 +124,9 @@ async fn detached_leases_and_minimum_holds_outlive_the_process() {
     let a = home.open().await;
     let (detached, grant) = a.take("detached").await;
     let answer = a.file.detach(&renewal(&detached, grant)).await.unwrap();
-    assert_eq!(answer, Renewed::Renewed(Ttl::DEFAULT));
+    assert_eq!(answer, Renewed::Renewed(ttl()));
     let mut kept = a.request("kept");
-    kept.min_hold = Some(Duration::from_secs(60));
+    kept.min_hold = Some(AN_HOUR);
     assert!(matches!(
         a.file.acquire(&kept).await.unwrap(),
         Attempt::Granted(_)
@@ -173,7 +173,7 @@ async fn many_leases_are_renewed_and_only_what_is_ours() {
         let expected = match number {
             300 => Renewed::NotOurs,
             301 => Renewed::Missing,
-            _ => Renewed::Renewed(Ttl::DEFAULT),
+            _ => Renewed::Renewed(ttl()),
         };
         assert_eq!(answer.unwrap(), expected, "{number}");
     }
@@ -291,7 +291,8 @@ async fn a_long_queue_is_written_and_served_in_order() {
     for next in waiting {
         a.release(&held).await;
         let event = b.event().await;
-        assert!(matches!(event, Event::Granted { owner, .. } if owner == next.owner));
+        let granted = matches!(&event, Event::Granted { owner, .. } if *owner == next.owner);
+        assert!(granted, "{event:?}, not to {:?}", next.owner);
         held = next;
     }
     a.release(&held).await;
