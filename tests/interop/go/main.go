@@ -1,6 +1,6 @@
 // Does with Go's lock libraries what tests/interop.rs says, one line each way.
 //
-//	Usage: interop URL
+//	Usage: interop URL...
 //	try LIBRARY KEY TTL_MS -> held | busy | error WHY
 //	release                -> released | error WHY
 package main
@@ -17,6 +17,7 @@ import (
 
 	"github.com/bsm/redislock"
 	"github.com/go-redsync/redsync/v4"
+	driver "github.com/go-redsync/redsync/v4/redis"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/redis/go-redis/v9"
 )
@@ -27,19 +28,22 @@ type release func(context.Context) error
 var errBusy = errors.New("busy")
 
 func main() {
-	options, err := redis.ParseURL(os.Args[1])
-	if err != nil {
-		panic(err)
+	var clients []*redis.Client
+	for _, url := range os.Args[1:] {
+		options, err := redis.ParseURL(url)
+		if err != nil {
+			panic(err)
+		}
+		clients = append(clients, redis.NewClient(options))
 	}
-	client := redis.NewClient(options)
 	var held release
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
-		fmt.Println(answer(client, &held, strings.Fields(lines.Text())))
+		fmt.Println(answer(clients, &held, strings.Fields(lines.Text())))
 	}
 }
 
-func answer(client *redis.Client, held *release, words []string) string {
+func answer(clients []*redis.Client, held *release, words []string) string {
 	if words[0] == "release" {
 		if err := (*held)(context.Background()); err != nil {
 			return "error " + err.Error()
@@ -50,11 +54,11 @@ func answer(client *redis.Client, held *release, words []string) string {
 	if err != nil {
 		return "error " + err.Error()
 	}
-	libraries := map[string]func(*redis.Client, string, time.Duration) (release, error){
+	libraries := map[string]func([]*redis.Client, string, time.Duration) (release, error){
 		"redsync":       tryRedsync,
 		"bsm/redislock": tryRedislock,
 	}
-	release, err := libraries[words[1]](client, words[2], time.Duration(ms)*time.Millisecond)
+	release, err := libraries[words[1]](clients, words[2], time.Duration(ms)*time.Millisecond)
 	switch {
 	case errors.Is(err, errBusy):
 		return "busy"
@@ -65,8 +69,12 @@ func answer(client *redis.Client, held *release, words []string) string {
 	return "held"
 }
 
-func tryRedsync(client *redis.Client, key string, ttl time.Duration) (release, error) {
-	locks := redsync.New(goredis.NewPool(client))
+func tryRedsync(clients []*redis.Client, key string, ttl time.Duration) (release, error) {
+	var pools []driver.Pool
+	for _, client := range clients {
+		pools = append(pools, goredis.NewPool(client))
+	}
+	locks := redsync.New(pools...)
 	mutex := locks.NewMutex(key, redsync.WithExpiry(ttl), redsync.WithTries(1))
 	err := mutex.TryLock()
 	var taken *redsync.ErrTaken
@@ -79,8 +87,8 @@ func tryRedsync(client *redis.Client, key string, ttl time.Duration) (release, e
 	}, err
 }
 
-func tryRedislock(client *redis.Client, key string, ttl time.Duration) (release, error) {
-	lock, err := redislock.Obtain(context.Background(), client, key, ttl, nil)
+func tryRedislock(clients []*redis.Client, key string, ttl time.Duration) (release, error) {
+	lock, err := redislock.Obtain(context.Background(), clients[0], key, ttl, nil)
 	if errors.Is(err, redislock.ErrNotObtained) {
 		return nil, errBusy
 	}

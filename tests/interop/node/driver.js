@@ -1,6 +1,6 @@
 // Does with Node's lock libraries what tests/interop.rs says, one line each way.
 //
-// Usage: node driver.js URL
+// Usage: node driver.js URL...
 // try LIBRARY KEY TTL_MS -> held | busy | error WHY
 // release                -> released | error WHY
 "use strict";
@@ -22,15 +22,15 @@ async function isBusy(error, Taken) {
 }
 
 const libraries = {
-  "redlock@5": (client) => {
-    const locks = new beta.default([client], once);
+  "redlock@5": (clients) => {
+    const locks = new beta.default(clients, once);
     return {
       take: (key, ttl) => locks.acquire([key], ttl),
       isBusy: (error) => isBusy(error, beta.ResourceLockedError),
     };
   },
-  "redlock@4": (client) => {
-    const locks = new stable([client], once);
+  "redlock@4": (clients) => {
+    const locks = new stable(clients, once);
     return {
       take: async (key, ttl) => {
         const lock = await locks.lock(key, ttl);
@@ -40,8 +40,8 @@ const libraries = {
       isBusy: async (error) => error instanceof stable.LockError,
     };
   },
-  "@sesamecare-oss/redlock": (client) => {
-    const locks = new sesamecare.Redlock([client], once);
+  "@sesamecare-oss/redlock": (clients) => {
+    const locks = new sesamecare.Redlock(clients, once);
     return {
       take: (key, ttl) => locks.acquire([key], ttl),
       isBusy: (error) => isBusy(error, sesamecare.ResourceLockedError),
@@ -50,7 +50,7 @@ const libraries = {
 };
 
 async function main() {
-  const client = new Redis(process.argv[2]);
+  const clients = process.argv.slice(2).map((url) => new Redis(url));
   let held;
   for await (const line of readline.createInterface({ input: process.stdin })) {
     const [word, library, key, ttl] = line.split(" ");
@@ -60,7 +60,7 @@ async function main() {
         await held.release();
         said = "released";
       } else {
-        const locks = libraries[library](client);
+        const locks = libraries[library](clients);
         try {
           held = await locks.take(key, Number(ttl));
           said = "held";
@@ -74,7 +74,7 @@ async function main() {
     }
     console.log(said.replaceAll("\n", " "));
   }
-  client.disconnect();
+  clients.forEach((client) => client.disconnect());
 }
 
 main();

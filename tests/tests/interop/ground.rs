@@ -1,9 +1,9 @@
-//! One server, one client of ours and one process of the other language.
+//! One server or several that vote, one client of ours and one process of the other language.
 
 use std::{
     io::{Write, stderr},
     process::Command,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use leasehold::{
@@ -36,22 +36,38 @@ pub(crate) fn run_here(part: &str, programs: &[&str]) -> bool {
 }
 
 pub(crate) struct Ground {
-    pub(crate) server: RedisServer,
+    servers: Vec<RedisServer>,
     pub(crate) client: Client,
     driver: Holder,
     library: String,
 }
 
 impl Ground {
-    pub(crate) async fn new(mut driver: Command, library: &str) -> Self {
-        let server = RedisServer::start();
-        let client = Client::connect(&server.url()).await.unwrap();
-        let driver = Holder::spawn(driver.arg(server.url()));
+    pub(crate) async fn new(mut driver: Command, library: &str, servers: usize) -> Self {
+        let servers: Vec<_> = (0..servers).map(|_| RedisServer::start()).collect();
+        let driver = Holder::spawn(driver.args(servers.iter().map(RedisServer::url)));
+        let client = Client::connect(&url(&servers)).await.unwrap();
         Self {
-            server,
+            servers,
             client,
             driver,
             library: library.into(),
+        }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        url(&self.servers)
+    }
+
+    pub(crate) const fn is_quorum(&self) -> bool {
+        self.servers.len() > 1
+    }
+
+    /// Removes the lock behind its holder's back: from all servers, or from the first `some`.
+    pub(crate) fn vanish(&self, name: &str, some: usize) {
+        let key = format!("lock:{name}");
+        for server in self.servers.iter().take(some) {
+            server.cli(&["DEL", &key]);
         }
     }
 
@@ -63,8 +79,9 @@ impl Ground {
         self.driver.line()
     }
 
-    pub(crate) fn they_take(&mut self, name: &str) {
+    pub(crate) async fn they_take(&mut self, name: &str) {
         assert_eq!(self.they_try(name, LONG), "held", "{}", self.library);
+        self.settled(name).await;
     }
 
     /// What their library answers to the release of what it took last.
@@ -77,12 +94,50 @@ impl Ground {
         assert_eq!(self.they_let_go(), "released", "{}", self.library);
     }
 
-    /// What is stored under the lock's key, as a string or as a hash.
+    /// What each server has under the lock's key, as a string or as a hash.
     pub(crate) fn stored(&self, name: &str) -> String {
         let key = format!("lock:{name}");
-        match self.server.cli(&["TYPE", &key]).as_str() {
-            "hash" => self.server.cli(&["HGETALL", &key]),
-            _ => self.server.cli(&["GET", &key]),
+        let stored = |server: &RedisServer| match server.cli(&["TYPE", &key]).as_str() {
+            "hash" => server.cli(&["HGETALL", &key]),
+            _ => server.cli(&["GET", &key]),
+        };
+        let all: Vec<String> = self.servers.iter().map(stored).collect();
+        all.join("\n")
+    }
+
+    /// As [`Ground::stored`], once the slowest node has what a majority has: whoever takes a lock on
+    /// several nodes goes on before that.
+    pub(crate) async fn settled(&self, name: &str) -> String {
+        /// Without the fencing token: a late node may have given us another.
+        fn owner(line: &str) -> &str {
+            line.rsplit_once(';').map_or(line, |(owner, _)| owner)
+        }
+        let all_have = |stored: &str| {
+            let mut lines = stored.lines().map(owner);
+            let first = lines.next();
+            first != Some("(nil)") && lines.all(|line| Some(line) == first)
+        };
+        self.wait_for(name, |stored| !self.is_quorum() || all_have(stored))
+            .await
+    }
+
+    /// Releases, and waits for the slowest node.
+    pub(crate) async fn we_release(&self, guard: Guard) {
+        let name = guard.name().to_string();
+        guard.release().await.unwrap();
+        let none_has = |stored: &str| stored.lines().all(|line| line == "(nil)");
+        self.wait_for(&name, none_has).await;
+    }
+
+    async fn wait_for(&self, name: &str, is_so: impl Fn(&str) -> bool) -> String {
+        let begun = Instant::now();
+        loop {
+            let stored = self.stored(name);
+            if is_so(&stored) {
+                return stored;
+            }
+            assert!(begun.elapsed() < LONG, "{}: {stored}", self.library);
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 
@@ -108,13 +163,27 @@ impl Ground {
         error
     }
 
-    /// Waits for the lock as a task of its own; returns once the store has it queued.
+    /// Waits for the lock as a task of its own; returns once the store has it queued, or, where
+    /// nobody queues, once it has had the time to ask.
     pub(crate) async fn we_wait(&self, name: &'static str) -> tokio::task::JoinHandle<Guard> {
         let lock = self.client.lock(name);
         let waiter = tokio::spawn(async move { lock.acquire_timeout(LONG).await.unwrap() });
+        if self.is_quorum() {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            return waiter;
+        }
         while self.client.inspect(name).await.unwrap().waiters.is_empty() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         waiter
     }
+}
+
+/// Where the servers are, as a URL of ours; they have just been started for the first time.
+fn url(servers: &[RedisServer]) -> String {
+    if let [server] = servers {
+        return server.url();
+    }
+    let addresses: Vec<String> = servers.iter().map(|it| it.address().to_string()).collect();
+    format!("redlock://{}?assume_fresh=1", addresses.join(","))
 }

@@ -4,32 +4,46 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::Once,
 };
 
-/// How redis-py's driver is started; the server's URL is to be added.
+/// How redis-py's driver is started; the servers' URLs are to be added.
 pub(crate) fn python() -> Command {
-    let home = home("python");
+    python_with("python", "requirements.txt", "driver.py")
+}
+
+/// As [`python`], for Python's Redlocks, which want an older redis-py.
+pub(crate) fn python_quorum() -> Command {
+    python_with("python-quorum", "quorum.txt", "quorum.py")
+}
+
+fn python_with(folder: &str, requirements: &str, driver: &str) -> Command {
+    let (home, source) = (home(folder), source("python"));
     let pip = "-m pip install --quiet --disable-pip-version-check --upgrade --target";
     run(Command::new("python3")
         .args(pip.split(' '))
         .arg(&home)
         .arg("--requirement")
-        .arg(source("python/requirements.txt")));
-    let mut driver = Command::new("python3");
+        .arg(source.join(requirements)));
+    let mut command = Command::new("python3");
     // Without -B it would leave its bytecode beside the source.
-    driver.arg("-B").arg(source("python/driver.py"));
-    driver.env("PYTHONPATH", home);
-    driver
+    command.arg("-B").arg(source.join(driver));
+    command.env("PYTHONPATH", home);
+    command
 }
 
 /// As [`python`], for Node's libraries.
 pub(crate) fn node() -> Command {
+    // Two tests use it.
+    static ONCE: Once = Once::new();
     let home = home("node");
-    for file in ["package.json", "package-lock.json"] {
-        copy("node", file, &home);
-    }
-    let npm = "ci --silent --no-audit --no-fund --ignore-scripts";
-    run(Command::new("npm").args(npm.split(' ')).current_dir(&home));
+    ONCE.call_once(|| {
+        for file in ["package.json", "package-lock.json"] {
+            copy("node", file, &home);
+        }
+        let npm = "ci --silent --no-audit --no-fund --ignore-scripts";
+        run(Command::new("npm").args(npm.split(' ')).current_dir(&home));
+    });
     let mut driver = Command::new("node");
     driver.arg(source("node/driver.js"));
     driver.env("NODE_PATH", home.join("node_modules"));
@@ -38,11 +52,15 @@ pub(crate) fn node() -> Command {
 
 /// As [`python`], for Go's libraries.
 pub(crate) fn go() -> Command {
+    // Two tests use it.
+    static ONCE: Once = Once::new();
     let driver = home("go").join("driver");
-    run(Command::new("go")
-        .args(["build", "-buildvcs=false", "-o"])
-        .arg(&driver)
-        .current_dir(source("go")));
+    ONCE.call_once(|| {
+        run(Command::new("go")
+            .args(["build", "-buildvcs=false", "-o"])
+            .arg(&driver)
+            .current_dir(source("go")));
+    });
     Command::new(driver)
 }
 

@@ -20,7 +20,7 @@ use ground::{run_here, say};
 #[tokio::test(flavor = "multi_thread")]
 async fn b18_locks_of_python_exclude_us_and_we_them() {
     if run_here("redis-py", &["python3"]) {
-        string_lock::check(&install::python, &["redis-py"]).await;
+        string_lock::check(&install::python, &["redis-py"], 1).await;
     }
 }
 
@@ -28,7 +28,7 @@ async fn b18_locks_of_python_exclude_us_and_we_them() {
 async fn b18_locks_of_node_exclude_us_and_we_them() {
     let libraries = ["redlock@5", "redlock@4", "@sesamecare-oss/redlock"];
     if run_here(&libraries.join(", "), &["node", "npm"]) {
-        string_lock::check(&install::node, &libraries).await;
+        string_lock::check(&install::node, &libraries, 1).await;
     }
 }
 
@@ -36,7 +36,30 @@ async fn b18_locks_of_node_exclude_us_and_we_them() {
 async fn b18_locks_of_go_exclude_us_and_we_them() {
     let libraries = ["redsync", "bsm/redislock"];
     if run_here(&libraries.join(", "), &["go"]) {
-        string_lock::check(&install::go, &libraries).await;
+        string_lock::check(&install::go, &libraries, 1).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b18_redlocks_of_python_exclude_us_on_the_same_nodes_and_we_them() {
+    let libraries = ["redlock-ng", "pottery"];
+    if run_here(&libraries.join(", "), &["python3"]) {
+        string_lock::check(&install::python_quorum, &libraries, 3).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b18_redlocks_of_node_exclude_us_on_the_same_nodes_and_we_them() {
+    let libraries = ["redlock@5", "redlock@4", "@sesamecare-oss/redlock"];
+    if run_here(&libraries.join(", "), &["node", "npm"]) {
+        string_lock::check(&install::node, &libraries, 3).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b18_redlocks_of_go_exclude_us_on_the_same_nodes_and_we_them() {
+    if run_here("redsync", &["go"]) {
+        string_lock::check(&install::go, &["redsync"], 3).await;
     }
 }
 

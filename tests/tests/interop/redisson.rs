@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use crate::ground::{Ground, LONG, say};
 
 pub(crate) async fn check(driver: &dyn Fn() -> Command) {
-    let mut ground = Ground::new(driver(), "redisson").await;
+    let mut ground = Ground::new(driver(), "redisson", 1).await;
     they_are_refused(&mut ground).await;
     we_are_refused(&mut ground).await;
 }
@@ -27,12 +27,12 @@ async fn they_are_refused(ground: &mut Ground) {
     assert!(said.starts_with("error WRONGTYPE"), "{said}");
     guard.check().unwrap();
     guard.release().await.unwrap();
-    ground.they_take("ours");
+    ground.they_take("ours").await;
     ground.they_release();
 }
 
 async fn we_are_refused(ground: &mut Ground) {
-    ground.they_take("theirs");
+    ground.they_take("theirs").await;
     let error = ground.we_are_kept_out("theirs", HolderKind::WrongType);
     let error = error.await.to_string();
     say(&format!("with redisson in the way we say: {error}"));

@@ -10,7 +10,8 @@ use crate::ground::{Ground, LONG, say};
 /// Nobody tells us of their release: we look every 100 ms, and this is ten times that.
 const SOON: Duration = Duration::from_secs(1);
 
-pub(crate) async fn check(driver: &dyn Fn() -> Command, libraries: &[&str]) {
+/// On one server, or on several that vote.
+pub(crate) async fn check(driver: &dyn Fn() -> Command, libraries: &[&str], servers: usize) {
     // Installed once; then a process for each library.
     let installed = driver();
     for library in libraries {
@@ -18,24 +19,27 @@ pub(crate) async fn check(driver: &dyn Fn() -> Command, libraries: &[&str]) {
         command.args(installed.get_args());
         let set = installed.get_envs();
         command.envs(set.filter_map(|(key, value)| Some((key, value?))));
-        let mut ground = Ground::new(command, library).await;
+        let mut ground = Ground::new(command, library, servers).await;
         we_keep_them_out(&mut ground).await;
         our_readers_keep_them_out(&mut ground).await;
         they_keep_us_out(&mut ground).await;
         their_end_is_noticed(&mut ground).await;
         we_never_touch_what_they_took_over(&mut ground).await;
-        say(&format!("{library}: passed"));
+        if ground.is_quorum() {
+            a_majority_keeps_the_other_out(&mut ground).await;
+        }
+        say(&format!("{library} on {servers}: passed"));
     }
 }
 
 async fn we_keep_them_out(ground: &mut Ground) {
     let guard = ground.client.lock("ours").acquire().await.unwrap();
-    let stored = ground.stored("ours");
+    let stored = ground.settled("ours").await;
     assert_eq!(ground.they_try("ours", LONG), "busy");
     assert_eq!(ground.stored("ours"), stored);
     guard.check().unwrap();
-    guard.release().await.unwrap();
-    ground.they_take("ours");
+    ground.we_release(guard).await;
+    ground.they_take("ours").await;
     ground.they_release();
 }
 
@@ -43,17 +47,18 @@ async fn our_readers_keep_them_out(ground: &mut Ground) {
     let readers = ground.client.rw_lock("read");
     let first = readers.read().await.unwrap();
     let second = readers.read().await.unwrap();
+    ground.settled("read").await;
     assert_eq!(ground.they_try("read", LONG), "busy");
     first.release().await.unwrap();
     assert_eq!(ground.they_try("read", LONG), "busy");
     second.check().unwrap();
-    second.release().await.unwrap();
-    ground.they_take("read");
+    ground.we_release(second).await;
+    ground.they_take("read").await;
     ground.they_release();
 }
 
 async fn they_keep_us_out(ground: &mut Ground) {
-    ground.they_take("theirs");
+    ground.they_take("theirs").await;
     ground.we_are_kept_out("theirs", HolderKind::Foreign).await;
     let remaining = ground.seen("theirs").await.remaining.unwrap();
     assert!(remaining > LONG / 2 && remaining <= LONG, "{remaining:?}");
@@ -62,11 +67,11 @@ async fn they_keep_us_out(ground: &mut Ground) {
 }
 
 async fn their_end_is_noticed(ground: &mut Ground) {
-    ground.they_take("end");
+    ground.they_take("end").await;
     let waiter = ground.we_wait("end").await;
     ground.they_release();
     let guard = timeout(SOON, waiter).await.expect("within a second");
-    guard.unwrap().release().await.unwrap();
+    ground.we_release(guard.unwrap()).await;
 
     let ttl = Duration::from_secs(2);
     let tried = Instant::now();
@@ -77,25 +82,45 @@ async fn their_end_is_noticed(ground: &mut Ground) {
     let guard = end.expect("within a second of their TTL").unwrap();
     assert!(tried.elapsed() >= ttl - Duration::from_millis(10));
     // Their release comes too late, whatever they say of it, and does us no harm.
-    let stored = ground.stored("end");
+    let stored = ground.settled("end").await;
     ground.they_let_go();
     assert_eq!(ground.stored("end"), stored);
     guard.check().unwrap();
-    guard.release().await.unwrap();
+    ground.we_release(guard).await;
 }
 
 /// Our key vanishes and they take it: we are told, and neither renew nor release what is theirs.
 async fn we_never_touch_what_they_took_over(ground: &mut Ground) {
-    let ours = Client::builder().ttl(Duration::from_millis(1500));
-    let ours = ours.connect(&ground.server.url()).await.unwrap();
+    // No renewal comes between what happens to one node and to the next.
+    let ours = Client::builder().ttl(Duration::from_secs(6));
+    let ours = ours.connect(&ground.url()).await.unwrap();
     let guard = ours.lock("taken").acquire().await.unwrap();
-    ground.server.cli(&["DEL", "lock:taken"]);
-    ground.they_take("taken");
+    ground.settled("taken").await;
+    ground.vanish("taken", usize::MAX);
+    ground.they_take("taken").await;
     let stored = ground.stored("taken");
     timeout(LONG, guard.lost()).await.expect("a loss is told");
     assert!(guard.release().await.is_err());
     assert_eq!(ground.stored("taken"), stored);
     let remaining = ground.seen("taken").await.remaining.unwrap();
     assert!(remaining > LONG / 2 && remaining <= LONG, "{remaining:?}");
+    ground.they_release();
+}
+
+/// One node of three has lost the lock.
+async fn a_majority_keeps_the_other_out(ground: &mut Ground) {
+    let guard = ground.client.lock("ours").acquire().await.unwrap();
+    ground.settled("ours").await;
+    ground.vanish("ours", 1);
+    assert_eq!(ground.they_try("ours", LONG), "busy");
+    guard.check().unwrap();
+    ground.we_release(guard).await;
+
+    ground.they_take("theirs").await;
+    ground.vanish("theirs", 1);
+    let lock = ground.client.lock("theirs");
+    assert!(lock.try_acquire().await.unwrap().is_none());
+    let kind = ground.seen("theirs").await.kind;
+    assert_eq!(kind, HolderKind::Foreign);
     ground.they_release();
 }
