@@ -24,7 +24,7 @@ pub async fn readers_share_and_writers_do_not<T: Topology>(store: &T) {
     assert_eq!(readers.0.fencing_token(), readers.1.fencing_token());
     assert!(lock.try_write().await.unwrap().is_none());
     assert!(one.lock("book").try_acquire().await.unwrap().is_none());
-    let error = lock.write_timeout(super::SHORT).await.unwrap_err();
+    let error = lock.write_timeout(super::BRIEF).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout);
     readers.0.release().await.unwrap();
     readers.1.release().await.unwrap();

@@ -21,13 +21,13 @@ async fn expect_lost(guard: &Guard, loss: Loss) {
     assert_eq!((error.kind(), error.loss()), (ErrorKind::Lost, Some(loss)));
 }
 
-/// A lock is held for several of its TTLs while another tries all the time.
+/// A lock is held for longer than its TTL while another tries all the time.
 pub async fn b08_renewal_keeps_a_lock<T: Topology>(store: &T) {
     let (one, two) = (client(store).await, client(store).await);
-    let ttl = Duration::from_secs(2);
+    let ttl = Duration::from_secs(5);
     let guard = one.lock("kept").with_ttl(ttl).acquire().await.unwrap();
     let begun = Instant::now();
-    while begun.elapsed() < ttl * 2 {
+    while begun.elapsed() < ttl * 5 / 4 {
         assert!(two.lock("kept").try_acquire().await.unwrap().is_none());
         guard.check().unwrap();
         sleep(ttl / 20).await;
@@ -39,13 +39,14 @@ pub async fn b08_renewal_keeps_a_lock<T: Topology>(store: &T) {
 /// Many short acquisitions with renewal, one after another, leave nothing behind that renews.
 pub async fn b09_nothing_renews_after_the_release<T: Topology>(store: &T) {
     let client = client(store).await;
-    let ttl = Duration::from_millis(400);
+    let ttl = Duration::from_secs(3);
     for round in 0..50 {
         let lock = client.lock(format!("brief {}", round % 5)).with_ttl(ttl);
         lock.acquire().await.unwrap().release().await.unwrap();
     }
     assert!(client.list("").await.unwrap().is_empty());
-    sleep(ttl * 2).await;
+    // Longer than until a renewal.
+    sleep(ttl / 2).await;
     assert!(client.list("").await.unwrap().is_empty());
 }
 
@@ -75,16 +76,16 @@ pub async fn b01_a_lease_that_is_not_renewed_is_lost<T: Topology>(store: &T) {
 /// A lease with a cap is renewed until then, and lost then.
 pub async fn a_capped_lease_ends_at_its_cap<T: Topology>(store: &T) {
     let client = client(store).await;
-    let cap = Duration::from_millis(1500);
+    let (ttl, cap) = (Duration::from_secs(3), Duration::from_millis(4500));
     let lock = client
         .lock("capped")
-        .with_ttl(cap / 3)
+        .with_ttl(ttl)
         .with_renew(Renew::AtMost(cap));
     let guard = lock.acquire().await.unwrap();
     let begun = Instant::now();
     expect_lost(&guard, Loss::Expired).await;
     let held = begun.elapsed();
-    assert!(held > cap - cap / 3 && held <= cap + SOON, "{held:?}");
+    assert!(held > ttl && held <= cap + SOON, "{held:?}");
 }
 
 /// An extension lengthens a lease once; one that is out of range changes nothing.

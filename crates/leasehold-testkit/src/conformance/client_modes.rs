@@ -1,15 +1,21 @@
 //! More of readers and writers, permits, and what keeps a lock held, by the public API.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use leasehold::{ErrorKind, Loss, Renew, blocking};
 use tokio::{
     task::JoinSet,
-    time::{Instant, sleep, timeout},
+    time::{sleep, timeout},
 };
 
 use super::{
-    SHORT, SOON, Topology,
+    BRIEF, SHORT, SOON, Topology,
     client::{client, nothing_left, take, waiters},
 };
 
@@ -21,12 +27,14 @@ pub async fn b32_a_writer_gets_in_between_overlapping_readers<T: Topology>(store
         return;
     }
     let mut readers = JoinSet::new();
+    let written = Arc::new(AtomicBool::new(false));
     for number in 0..6_usize {
         let lock = clients[number % 2].rw_lock("busy");
+        let written = Arc::clone(&written);
         readers.spawn(async move {
-            let begun = Instant::now();
-            let mut last = 0;
-            while begun.elapsed() < Duration::from_millis(900) {
+            let (mut last, mut goes_on) = (0, true);
+            while goes_on {
+                goes_on = !written.load(Ordering::SeqCst);
                 let guard = lock.read().await.unwrap();
                 assert!(guard.fencing_token().get() >= last);
                 last = guard.fencing_token().get();
@@ -37,14 +45,12 @@ pub async fn b32_a_writer_gets_in_between_overlapping_readers<T: Topology>(store
         });
     }
     sleep(Duration::from_millis(200)).await;
-    let begun = Instant::now();
-    let writer = clients[0].rw_lock("busy").write().await.unwrap();
-    let waited = begun.elapsed();
-    // The longest reading, and a generous rest.
-    assert!(waited < Duration::from_secs(2), "{waited:?}");
+    let lock = clients[0].rw_lock("busy");
+    let writer = timeout(SOON, lock.write()).await.expect("let in").unwrap();
     let token = writer.fencing_token().get();
     sleep(Duration::from_millis(20)).await;
     writer.release().await.unwrap();
+    written.store(true, Ordering::SeqCst);
     while let Some(last) = readers.join_next().await {
         assert!(
             last.unwrap() > token,
@@ -82,7 +88,7 @@ pub async fn b32_a_reader_that_asks_for_more_waits_until_its_time_is_up<T: Topol
     }
     let lock = client.rw_lock("more");
     let reader = lock.read().await.unwrap();
-    let error = lock.write_timeout(SHORT).await.unwrap_err();
+    let error = lock.write_timeout(BRIEF).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout);
     reader.check().unwrap();
     let second = lock.try_read().await.unwrap();
@@ -106,10 +112,8 @@ pub async fn b31_a_lost_permit_comes_back_once<T: Topology>(store: &T) {
     );
     let pool = two.semaphore("pool", 3);
     let kept = pool.acquire().await.unwrap();
-    let begun = Instant::now();
     let pair = timeout(SOON, pool.acquire_many(2)).await.expect("in time");
     let pair = pair.unwrap();
-    assert!(begun.elapsed() < SHORT + Duration::from_secs(2));
     assert_eq!(lost.0.release().await.unwrap_err().kind(), ErrorKind::Lost);
     drop(lost.1);
     sleep(Duration::from_millis(50)).await;
@@ -132,8 +136,10 @@ pub async fn b13_readers_and_writers_keep_their_places_behind_a_long_hold<T: Top
     if super::lacks(able.shared, "shared") || super::lacks(able.fair, "fair") {
         return;
     }
-    let lock = |client: &leasehold::Client| client.rw_lock("long").with_ttl(SHORT);
-    let first = lock(&one).write().await.unwrap();
+    // It is also the patience of those that wait.
+    let ttl = Duration::from_secs(3);
+    let lock = |client: &leasehold::Client| client.rw_lock("long").with_ttl(ttl);
+    let first = one.rw_lock("long").write().await.unwrap();
     let mut waiting = JoinSet::new();
     for (number, reads) in [true, false, true].into_iter().enumerate() {
         let lock = lock(if reads { &one } else { &two });
@@ -147,8 +153,7 @@ pub async fn b13_readers_and_writers_keep_their_places_behind_a_long_hold<T: Top
         });
         waiters(&one, "long", number + 1).await;
     }
-    // Patience is a second at such a TTL.
-    sleep(Duration::from_millis(2500)).await;
+    sleep(ttl * 2).await;
     assert_eq!(one.inspect("long").await.unwrap().waiters.len(), 3);
     let mut token = first.fencing_token();
     first.release().await.unwrap();
@@ -165,20 +170,18 @@ pub async fn b13_readers_and_writers_keep_their_places_behind_a_long_hold<T: Top
 /// A heartbeat keeps a lock as long as the work makes progress, and no longer.
 pub async fn a_lock_is_kept_while_there_is_progress<T: Topology>(store: &T) {
     let (one, two) = (client(store).await, client(store).await);
-    let (ttl, patience) = (Duration::from_millis(900), Duration::from_millis(1200));
+    let (ttl, patience) = (Duration::from_secs(3), Duration::from_secs(3));
     let lock = one.lock("heartbeat").with_ttl(ttl);
     let lock = lock.with_renew(Renew::WhileProgress(patience));
     let guard = lock.acquire().await.unwrap();
-    for _ in 0..20 {
+    for _ in 0..25 {
         sleep(Duration::from_millis(150)).await;
         guard.progress();
     }
     guard
         .check()
-        .expect("twenty reports kept it for three seconds");
-    let hung = Instant::now();
+        .expect("reports kept it for longer than its TTL");
     let next = take(&two, "heartbeat").await;
-    assert!(hung.elapsed() < patience + ttl + Duration::from_secs(2));
     let loss = timeout(SOON, guard.lost()).await.expect("told");
     assert_eq!(loss, Loss::Expired);
     next.release().await.unwrap();

@@ -96,7 +96,7 @@ pub async fn b33_giving_up_leaves_nothing<T: Topology>(store: &T) {
     let (one, two) = (client(store).await, client(store).await);
     let busy = take(&two, "give/y").await;
     let all = one.lock_all(["give/z", "give/y", "give/x"]);
-    let error = all.acquire_timeout(super::SHORT).await.unwrap_err();
+    let error = all.acquire_timeout(super::BRIEF).await.unwrap_err();
     assert_eq!(
         (error.kind(), error.lock_name()),
         (ErrorKind::Timeout, Some("give/y"))

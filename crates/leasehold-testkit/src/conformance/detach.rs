@@ -7,7 +7,7 @@ use leasehold::{
     backend::{Attempt, Backend, Released, Renewed},
 };
 
-use super::{LONG, Lease, Peer, SHORT, SOON, Topology, peer::request};
+use super::{BRIEF, LONG, Lease, Peer, SOON, Topology, peer::request};
 
 /// Whether the store can; if not, it must say so.
 async fn supported<B: Backend>(peer: &Peer<B>) -> bool {
@@ -55,8 +55,8 @@ pub async fn a_detached_lease_ends_with_its_ttl<T: Topology>(store: &T) {
     if !supported(&peer).await {
         return;
     }
-    let lease = peer.take_for("ends", SHORT).await;
-    detach(&peer, &lease, SHORT).await;
+    let lease = peer.take_for("ends", BRIEF).await;
+    detach(&peer, &lease, BRIEF).await;
     drop(peer);
     other
         .granted_within(&request("ends", &other.owner()), SOON)
@@ -83,7 +83,7 @@ pub async fn detaching_compares_as_a_renewal_does<T: Topology>(store: &T) {
 pub async fn a_gone_holder_s_lock_passes_on<T: Topology>(store: &T) {
     let (peer, other) = (Peer::join(store).await, Peer::join(store).await);
     let notices = peer.backend.capabilities().notices_death;
-    peer.take_for("orphan", if notices { LONG } else { SHORT })
+    peer.take_for("orphan", if notices { LONG } else { BRIEF })
         .await;
     let (wait, _) = other.queue("orphan").await;
     drop(peer);

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::{Peer, SOON, Topology, peer::request};
 
-const MIN_HOLD: Duration = Duration::from_secs(2);
+const MIN_HOLD: Duration = Duration::from_secs(3);
 
 fn brief<B: Backend>(peer: &Peer<B>, text: &str) -> Request {
     let mut request = request(text, &peer.owner());

@@ -17,7 +17,7 @@ use std::{future::Future, time::Duration};
 
 use leasehold::backend::Backend;
 
-pub use self::peer::{LONG, Lease, Peer, SHORT, SOON};
+pub use self::peer::{BRIEF, LONG, Lease, Peer, SHORT, SOON};
 
 pub mod acquire;
 pub mod client;
@@ -75,7 +75,7 @@ pub fn run<T: Topology>(case: impl AsyncFnOnce(&T)) {
         .unwrap();
     runtime.block_on(async {
         let store = T::start().await;
-        let limit = Duration::from_secs(120);
+        let limit = Duration::from_secs(300);
         assert!(
             tokio::time::timeout(limit, case(&store)).await.is_ok(),
             "the case hangs"

@@ -15,11 +15,14 @@ use tokio::time::{Instant, timeout};
 use super::Topology;
 
 /// A TTL that does not end within a case.
-pub const LONG: Duration = Duration::from_secs(60);
-/// A TTL that a case waits for.
+pub const LONG: Duration = Duration::from_secs(120);
+/// A TTL that a case waits for, with nothing to do before it ends.
 pub const SHORT: Duration = Duration::from_millis(300);
+/// A TTL that a case waits for, with something to do before it ends, on a machine with much else to
+/// do; also the limit of a wait that is in vain, long enough to be told by whom.
+pub const BRIEF: Duration = Duration::from_secs(2);
 /// A generous bound on anything that should happen at once.
-pub const SOON: Duration = Duration::from_secs(10);
+pub const SOON: Duration = Duration::from_secs(30);
 
 /// A client with a handle of its own.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold::backend::{Attempt, Released};
 use tokio::time::{Instant, sleep};
 
-use super::{Peer, SHORT, SOON, Topology, peer::request};
+use super::{BRIEF, Peer, SHORT, SOON, Topology, peer::request};
 
 /// After a release the name is free for the next at once.
 pub async fn a_release_frees_the_name<T: Topology>(store: &T) {
@@ -76,7 +76,7 @@ pub async fn a_release_that_finds_nothing_serves_the_queue<T: Topology>(store: &
     if !peer.keeps_queue() {
         return;
     }
-    let lease = peer.take_for("settled", SHORT).await;
+    let lease = peer.take_for("settled", BRIEF).await;
     let (wait, _) = waiter.queue("settled").await;
     let begun = Instant::now();
     // Some stores serve the queue at the very end of the lease, others when somebody asks.

@@ -6,7 +6,7 @@ use leasehold::{
 };
 
 use super::{
-    LONG, Peer, SHORT, SOON, Topology,
+    BRIEF, LONG, Peer, SHORT, SOON, Topology,
     peer::{request, waiting},
 };
 
@@ -183,12 +183,12 @@ pub async fn b31_a_silent_holder_frees_its_permit<T: Topology>(store: &T) {
     }
     let kept = one.granted(&permit(&one, "crashed", 2, 1)).await;
     let mut silent = permit(&two, "crashed", 2, 1);
-    silent.ttl = Ttl::new(SHORT).unwrap();
+    silent.ttl = Ttl::new(BRIEF).unwrap();
     two.granted(&silent).await;
     let wait = waiting(permit(&one, "crashed", 2, 1), 0, None);
     let queued = one.queued(&wait).await;
     assert!(
-        queued.change_in <= SHORT,
+        queued.change_in <= BRIEF,
         "the earliest end counts, not {:?}",
         queued.change_in
     );
