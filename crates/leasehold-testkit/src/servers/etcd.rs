@@ -78,11 +78,8 @@ impl EtcdCluster {
         for _ in 0..10 {
             // Another process can take a port between this and the start: then try the next.
             let mut cluster = Self::draw_up(members, options);
-            for node in &mut cluster.members {
-                node.process.launch();
-            }
+            (0..members).for_each(|at| cluster.start_again(at));
             if (0..members).all(|at| cluster.is_ready(at)) {
-                cluster.name_links();
                 return cluster;
             }
         }
@@ -98,7 +95,7 @@ impl EtcdCluster {
                 process: Member::new("leasehold-etcd-", options.until_exit),
                 client: on_free_port(),
                 peer,
-                way: links.as_ref().map_or(peer, |it| it.open(None, at, peer)),
+                way: links.as_ref().map_or(peer, |it| it.open(at, peer)),
             }
         };
         let members = (0..members).map(node).collect();
@@ -223,7 +220,11 @@ impl EtcdCluster {
 
     /// Starts a killed member again, on its ports and with its data, without waiting for it.
     pub fn start_again(&mut self, member: usize) {
-        self.members[member].process.launch();
+        let process = &mut self.members[member].process;
+        process.launch();
+        if let Some(links) = &self.links {
+            links.set_process(member, process.pid());
+        }
     }
 
     /// Kills a member and starts it again with its data; returns when it serves.
@@ -256,17 +257,6 @@ impl EtcdCluster {
     pub fn heal(&self) {
         let links = self.links.as_ref();
         links.expect("a cluster with links").open_all();
-    }
-
-    /// Members say who they are by a number that they have when they have started.
-    fn name_links(&self) {
-        let Some(links) = &self.links else { return };
-        let name = |at| {
-            let (own, _) = self.status(at).expect("a member that serves");
-            let own: u64 = own.parse().expect("a number");
-            format!("{own:x}")
-        };
-        links.set_names((0..self.members.len()).map(name).collect());
     }
 
     /// Waits until a member serves, which needs a majority; `false` if its process ended.

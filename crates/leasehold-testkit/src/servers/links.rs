@@ -1,9 +1,9 @@
 //! The ways between the members of a store, which a test can close one by one.
 
 use std::{
-    collections::BTreeSet,
-    io,
-    net::{Ipv4Addr, SocketAddr},
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
 };
 
 use tokio::{
@@ -26,27 +26,14 @@ pub(super) struct Links {
 struct State {
     /// From whom nothing comes through to whom.
     closed: BTreeSet<(usize, usize)>,
-    /// What the members call themselves in the heads of their requests, where they do.
-    names: Vec<String>,
+    /// The members' processes.
+    processes: BTreeMap<usize, i32>,
 }
 
 impl State {
-    fn is_open(&self, from: &Source, to: &Source) -> bool {
-        let member = |source: &Source| match source {
-            Source::Member(member) => Some(*member),
-            Source::Named(name) => self.names.iter().position(|other| other == name),
-        };
-        member(from)
-            .zip(member(to))
-            .is_none_or(|way| !self.closed.contains(&way))
+    fn is_open(&self, way: (usize, usize)) -> bool {
+        !self.closed.contains(&way)
     }
-}
-
-/// Who is at one end of a connection.
-#[derive(Clone, Debug)]
-enum Source {
-    Member(usize),
-    Named(String),
 }
 
 impl Links {
@@ -59,9 +46,8 @@ impl Links {
         }
     }
 
-    /// Where member `from` reaches what member `to` has at `target`; with no `from`, where all do,
-    /// and each says in its request's head who it is.
-    pub(super) fn open(&self, from: Option<usize>, to: usize, target: SocketAddr) -> SocketAddr {
+    /// Where members reach what member `to` has at `target`.
+    pub(super) fn open(&self, to: usize, target: SocketAddr) -> SocketAddr {
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let address = listener.local_addr().expect("it is bound");
         listener.set_nonblocking(true).expect("a socket can be");
@@ -69,17 +55,22 @@ impl Links {
         let state = self.state.subscribe();
         runtime.spawn(async move {
             let listener = TcpListener::from_std(listener).expect("a listening socket");
-            while let Ok((stream, _)) = listener.accept().await {
-                let ends = (from.map(Source::Member), Source::Member(to));
-                tokio::spawn(serve(stream, target, ends, state.clone()));
+            while let Ok((stream, peer)) = listener.accept().await {
+                let processes = state.borrow().processes.clone();
+                // One that has gone already needs no answer.
+                if let Some(from) = owner(peer, &processes) {
+                    tokio::spawn(serve(stream, target, (from, to), state.clone()));
+                }
             }
         });
         address
     }
 
-    /// What each member calls itself.
-    pub(super) fn set_names(&self, names: Vec<String>) {
-        self.state.send_modify(|state| state.names = names);
+    /// Which process a member is.
+    pub(super) fn set_process(&self, member: usize, pid: i32) {
+        self.state.send_modify(|state| {
+            state.processes.insert(member, pid);
+        });
     }
 
     /// Lets nothing through from one member to another; what comes back does.
@@ -107,33 +98,16 @@ impl Drop for Links {
 async fn serve(
     mut stream: TcpStream,
     target: SocketAddr,
-    (from, to): (Option<Source>, Source),
+    (from, to): (usize, usize),
     state: watch::Receiver<State>,
 ) -> io::Result<()> {
     let mut upstream = TcpStream::connect(target).await?;
     stream.set_nodelay(true)?;
     upstream.set_nodelay(true)?;
-    let mut head = Vec::new();
-    let from = match from {
-        Some(from) => from,
-        None => Source::Named(sender(&mut stream, &mut head).await?),
-    };
     let (mut from_client, mut to_client) = stream.split();
     let (mut from_server, mut to_server) = upstream.split();
-    let requests = pass(
-        head,
-        &mut from_client,
-        &mut to_server,
-        (&from, &to),
-        state.clone(),
-    );
-    let replies = pass(
-        Vec::new(),
-        &mut from_server,
-        &mut to_client,
-        (&to, &from),
-        state,
-    );
+    let requests = pass(&mut from_client, &mut to_server, (from, to), state.clone());
+    let replies = pass(&mut from_server, &mut to_client, (to, from), state);
     tokio::select! {
         biased;
         ended = requests => ended,
@@ -141,44 +115,49 @@ async fn serve(
     }
 }
 
-/// Passes bytes on, `first` first, while the way is open.
+/// Passes bytes on while the way is open.
 async fn pass(
-    first: Vec<u8>,
     from: &mut (impl AsyncReadExt + Unpin),
     to: &mut (impl AsyncWriteExt + Unpin),
-    way: (&Source, &Source),
+    way: (usize, usize),
     mut state: watch::Receiver<State>,
 ) -> io::Result<()> {
     let mut buffer = vec![0; 64 * 1024];
-    let mut bytes = first;
     loop {
-        let open = state.wait_for(|state| state.is_open(way.0, way.1)).await;
-        drop(open.map_err(io::Error::other)?);
-        to.write_all(&bytes).await?;
         let read = from.read(&mut buffer).await?;
         if read == 0 {
             return Ok(());
         }
-        bytes.clear();
-        bytes.extend_from_slice(&buffer[..read]);
+        let open = state.wait_for(|state| state.is_open(way)).await;
+        drop(open.map_err(io::Error::other)?);
+        to.write_all(&buffer[..read]).await?;
     }
 }
 
-/// Who sends the request whose head is read from `stream`, into `head`: etcd's members say so.
-async fn sender(stream: &mut TcpStream, head: &mut Vec<u8>) -> io::Result<String> {
-    let mut buffer = [0; 4096];
-    loop {
-        let read = stream.read(&mut buffer).await?;
-        if read == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        head.extend_from_slice(&buffer[..read]);
-        let text = String::from_utf8_lossy(head);
-        if let Some((lines, _)) = text.split_once("\r\n\r\n") {
-            let mut names = lines
-                .lines()
-                .filter_map(|line| line.strip_prefix("X-Server-From: "));
-            return Ok(names.next().unwrap_or_default().to_owned());
-        }
-    }
+/// Whose socket is at this end of a local connection: the system knows.
+fn owner(end: SocketAddr, processes: &BTreeMap<usize, i32>) -> Option<usize> {
+    let IpAddr::V4(address) = end.ip() else {
+        return None;
+    };
+    let address = u32::from_ne_bytes(address.octets());
+    let local = format!("{address:08X}:{:04X}", end.port());
+    // Java connects to such an address on a socket of the newer kind.
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(fs::read_to_string);
+    let sockets: String = tables.into_iter().flatten().collect();
+    let inode = sockets.lines().find_map(|line| {
+        let mut words = line.split_whitespace();
+        words.nth(1)?.ends_with(&local).then(|| words.nth(7))?
+    })?;
+    let link = format!("socket:[{inode}]");
+    let has = |pid: i32| {
+        let files = fs::read_dir(format!("/proc/{pid}/fd"))
+            .into_iter()
+            .flatten();
+        let mut targets = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
+        targets.any(|target| target.as_os_str() == link.as_str())
+    };
+    let mut members = processes.iter();
+    members
+        .find(|(_, pid)| has(**pid))
+        .map(|(member, _)| *member)
 }

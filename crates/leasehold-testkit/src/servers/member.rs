@@ -70,6 +70,11 @@ impl Member {
         self.process = Some(process);
     }
 
+    /// The process that was started last.
+    pub(super) fn pid(&self) -> i32 {
+        self.running().pid()
+    }
+
     /// Asks until the answer is yes; `false` if the process ended instead, or after a minute.
     pub(super) fn wait_until(&self, mut ready: impl FnMut() -> bool) -> bool {
         wait_until(|| !self.is_alive() || ready()) && self.is_alive()

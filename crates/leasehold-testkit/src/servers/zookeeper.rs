@@ -69,6 +69,8 @@ struct Server {
     client: SocketAddr,
     quorum: SocketAddr,
     election: SocketAddr,
+    /// Where the others reach the two.
+    ways: (SocketAddr, SocketAddr),
 }
 
 impl ZooKeeperEnsemble {
@@ -99,18 +101,23 @@ impl ZooKeeperEnsemble {
 
     fn draw_up(servers: usize, options: &ZooKeeperOptions) -> Self {
         let on_free_port = || SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
-        let servers = (0..servers)
-            .map(|_| Server {
+        let links = options.links.then(Links::new);
+        let server = |at| {
+            let (quorum, election) = (on_free_port(), on_free_port());
+            let way = |target| links.as_ref().map_or(target, |it| it.open(at, target));
+            Server {
                 process: Member::new("leasehold-zookeeper-", options.until_exit),
                 client: on_free_port(),
-                quorum: on_free_port(),
-                election: on_free_port(),
-            })
-            .collect();
+                quorum,
+                election,
+                ways: (way(quorum), way(election)),
+            }
+        };
+        let servers = (0..servers).map(server).collect();
         let mut ensemble = Self {
             servers,
             options: options.clone(),
-            links: options.links.then(Links::new),
+            links,
         };
         for at in 0..ensemble.servers.len() {
             ensemble.write_settings(at);
@@ -195,7 +202,11 @@ impl ZooKeeperEnsemble {
 
     /// Starts a killed server again, on its ports and with its data, without waiting for it.
     pub fn start_again(&mut self, server: usize) {
-        self.servers[server].process.launch();
+        let process = &mut self.servers[server].process;
+        process.launch();
+        if let Some(links) = &self.links {
+            links.set_process(server, process.pid());
+        }
     }
 
     /// Kills a server and starts it again with its data; returns when it serves.
@@ -267,12 +278,13 @@ impl ZooKeeperEnsemble {
         );
         if self.servers.len() > 1 {
             for (to, other) in self.servers.iter().enumerate() {
-                let way = |target| match &self.links {
-                    Some(links) if to != at => links.open(Some(at), to, target),
-                    _ => target,
+                // A server listens where its own settings have it.
+                let (quorum, election) = if to == at {
+                    (other.quorum, other.election)
+                } else {
+                    other.ways
                 };
-                let (id, election) = (to + 1, way(other.election).port());
-                let line = format!("server.{id}={}:{election}", way(other.quorum));
+                let line = format!("server.{}={quorum}:{}", to + 1, election.port());
                 writeln!(lines, "{line}").expect("a string takes it");
             }
             fs::write(folder.join("myid"), (at + 1).to_string()).expect("a folder of ours");
