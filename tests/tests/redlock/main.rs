@@ -21,6 +21,7 @@ use leasehold_tests::topology;
 mod contention;
 mod forgetting;
 mod minority;
+mod permits;
 mod refused;
 mod renewing;
 mod tokens;

@@ -31,8 +31,8 @@ pub enum Move {
     GiveUp(Defeat),
 }
 
-/// Why a ballot was lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// Why a ballot was lost, the more telling reasons last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(clippy::exhaustive_enums)] // each has its own answer to a caller
 pub enum Defeat {
     /// Others hold it on so many nodes that no majority is left, and none was given to us.

@@ -13,6 +13,8 @@ pub enum Reply {
     Kept,
     /// Another holds there.
     NotOurs,
+    /// Others hold there, as it seems, with whom this one may share; it holds no more.
+    Beside,
     /// Nobody holds there.
     Missing,
     /// No answer, or a refusal.
@@ -62,11 +64,12 @@ impl Extension {
             return None;
         }
         let count = |what| self.count(what);
-        let gone = count(Reply::NotOurs) + count(Reply::Missing);
+        let taken = count(Reply::NotOurs) + count(Reply::Beside);
+        let gone = taken + count(Reply::Missing);
         self.verdict = if count(Reply::Kept) >= self.size.majority() {
             Some(Verdict::Kept)
         } else if gone > self.size.spare() {
-            Some(Verdict::Lost(if count(Reply::NotOurs) > 0 {
+            Some(Verdict::Lost(if taken > 0 {
                 Renewed::NotOurs
             } else {
                 Renewed::Missing
@@ -86,7 +89,7 @@ impl Extension {
             return Nodes::NONE;
         }
         let lost = (0..self.size.nodes()).filter(|&node| {
-            self.replies[node] == Some(Reply::Missing)
+            matches!(self.replies[node], Some(Reply::Missing | Reply::Beside))
                 && trusted.contains(node)
                 && !self.planted.contains(node)
         });
@@ -136,6 +139,20 @@ mod tests {
         assert!(round.replant(all).is_empty(), "once");
         assert_eq!(round.answered(4, Reply::Missing), None);
         assert!(round.replant(all).iter().eq([4]), "late ones too");
+    }
+
+    #[test]
+    fn one_that_may_share_with_others_gets_it_again_and_can_be_lost_to_them() {
+        let all = Nodes::all(Size::new(3).expect("in range"));
+        let mut kept = round(3);
+        kept.answered(0, Reply::Beside);
+        kept.answered(1, Reply::Kept);
+        assert_eq!(kept.answered(2, Reply::Kept), Some(Verdict::Kept));
+        assert!(kept.replant(all).iter().eq([0]));
+        let mut lost = round(3);
+        lost.answered(0, Reply::Beside);
+        let verdict = lost.answered(1, Reply::Missing);
+        assert_eq!(verdict, Some(Verdict::Lost(Renewed::NotOurs)));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The client's side of a lock on several independent nodes: fenced Redlock.
 //!
 //! State machines without I/O. A [`Ballot`] is one attempt: it takes in what the nodes answer and
-//! says what to ask next. An [`Extension`] is one round of renewal. Around them are the rules for
-//! when to try again ([`pause`]) and which nodes may vote ([`trust`]).
+//! says what to ask next; [`Offers`] is one where nodes may give different things, such as slots of
+//! a semaphore. An [`Extension`] is one round of renewal. Around them are the rules for when to try
+//! again ([`pause`]) and which nodes may vote ([`trust`]).
 //!
 //! The fencing tokens need no clock. The ballot's is the greatest that any counted node gave, and
 //! a majority of counted nodes must have it before the lock counts as had. Two majorities share a
@@ -20,10 +21,12 @@
 
 mod ballot;
 mod extension;
+mod offers;
 pub mod pause;
 mod size;
 pub mod trust;
 
 pub use ballot::{Ballot, Defeat, Move, Vote};
 pub use extension::{Extension, Reply, Verdict};
+pub use offers::{Offer, Offers};
 pub use size::{Nodes, Size};

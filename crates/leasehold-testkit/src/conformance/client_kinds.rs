@@ -21,7 +21,8 @@ pub async fn readers_share_and_writers_do_not<T: Topology>(store: &T) {
         return;
     }
     let readers = (lock.read().await.unwrap(), other.read().await.unwrap());
-    assert_eq!(readers.0.fencing_token(), readers.1.fencing_token());
+    let tokens = (readers.0.fencing_token(), readers.1.fencing_token());
+    assert!(super::share(one.capabilities(), tokens.0, tokens.1));
     assert!(lock.try_write().await.unwrap().is_none());
     assert!(one.lock("book").try_acquire().await.unwrap().is_none());
     let error = lock.write_timeout(super::BRIEF).await.unwrap_err();

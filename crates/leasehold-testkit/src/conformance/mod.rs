@@ -15,7 +15,7 @@
 
 use std::{future::Future, time::Duration};
 
-use leasehold::backend::Backend;
+use leasehold::backend::{Backend, Capabilities, FencingToken};
 
 pub use self::peer::{BRIEF, LONG, Lease, Peer, SHORT, SOON};
 
@@ -81,6 +81,12 @@ pub fn run<T: Topology>(case: impl AsyncFnOnce(&T)) {
             "the case hangs"
         );
     });
+}
+
+/// Whether these are the fencing tokens of holders that share a phase, in the order of their
+/// grants. They have the same, unless several nodes gave them, which may have differed.
+fn share(able: Capabilities, first: FencingToken, second: FencingToken) -> bool {
+    first == second || able.fresh_owners
 }
 
 /// Whether the store lacks what a case is about and cannot even be asked for; then it says so, for

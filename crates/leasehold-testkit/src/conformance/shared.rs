@@ -1,5 +1,7 @@
 //! Readers and permits.
 
+use std::time::Duration;
+
 use leasehold::{
     ErrorKind,
     backend::{Attempt, Backend, Mode, Released, Renewed, Request, Ttl},
@@ -8,6 +10,7 @@ use leasehold::{
 use super::{
     BRIEF, LONG, Peer, SHORT, SOON, Topology,
     peer::{request, waiting},
+    share,
 };
 
 fn read<B: Backend>(peer: &Peer<B>, text: &str) -> Request {
@@ -54,7 +57,8 @@ pub async fn readers_hold_together<T: Topology>(store: &T) {
     }
     let first = one.granted(&read(&one, "rw")).await;
     let second = two.granted(&read(&two, "rw")).await;
-    assert_eq!(first.grant.token, second.grant.token);
+    let able = one.backend.capabilities();
+    assert!(share(able, first.grant.token, second.grant.token));
     assert_eq!(one.holders("rw").await.len(), 2);
     assert!(is_held(&one.ask(&request("rw", &one.owner())).await));
     one.release("rw", &first.owner).await;
@@ -133,7 +137,8 @@ pub async fn permits_are_given_up_to_the_limit<T: Topology>(store: &T) {
     }
     let pair = one.granted(&permit(&one, "pool", 3, 2)).await;
     let single = two.granted(&permit(&two, "pool", 3, 1)).await;
-    assert_eq!(pair.grant.token, single.grant.token);
+    let able = one.backend.capabilities();
+    assert!(share(able, pair.grant.token, single.grant.token));
     assert!(is_held(&two.ask(&permit(&two, "pool", 3, 1)).await));
     two.release("pool", &single.owner).await;
     assert!(is_held(&two.ask(&permit(&two, "pool", 3, 2)).await));
@@ -187,8 +192,14 @@ pub async fn b31_a_silent_holder_frees_its_permit<T: Topology>(store: &T) {
     two.granted(&silent).await;
     let wait = waiting(permit(&one, "crashed", 2, 1), 0, None);
     let queued = one.queued(&wait).await;
+    // Nodes that vote are asked again a moment later than that.
+    let moment = if one.backend.capabilities().fresh_owners {
+        SOON
+    } else {
+        Duration::ZERO
+    };
     assert!(
-        queued.change_in <= BRIEF,
+        queued.change_in <= BRIEF + moment,
         "the earliest end counts, not {:?}",
         queued.change_in
     );

@@ -6,7 +6,9 @@
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
 pub use leasehold_core::quorum::trust::Facts;
-use leasehold_core::{Attempt, Instant, Name, Owner, Released, Renewal, Renewed, Request, Status};
+use leasehold_core::{
+    FencingToken, Held, Instant, Name, Owner, Released, Renewal, Renewed, Request, Status,
+};
 use tokio::sync::mpsc;
 
 use super::{Failure, Page};
@@ -39,17 +41,25 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
     /// Sees to it that releases of `name` are told, from when this is answered.
     fn listen<'a>(&'a self, name: &'a Name) -> Reply<'a, Result<(), Failure>>;
 
-    /// Gives the lock to an owner that has not asked here before, or says who has it.
-    fn vote<'a>(&'a self, request: &'a Request) -> Reply<'a, Result<Attempt, Failure>>;
+    /// Gives locks to owners that have not asked here before, all or none, or says who has the
+    /// first that is not to be had.
+    fn vote<'a>(&'a self, bids: &'a [Bid]) -> Reply<'a, Result<Vote, Failure>>;
 
     /// Raises the counter to the renewal's fencing token; `false` if its owner does not hold.
     fn raise<'a>(&'a self, claim: &'a Renewal) -> Reply<'a, Result<bool, Failure>>;
 
-    /// Lengthens leases; one answer for each.
-    fn extend<'a>(&'a self, claims: &'a [Renewal]) -> Reply<'a, Vec<Result<Renewed, Failure>>>;
+    /// Lengthens leases; one answer for each. One with other slots is not the same lease.
+    fn extend<'a>(&'a self, claims: &'a [Claim]) -> Reply<'a, Vec<Result<Renewed, Failure>>>;
 
     /// Gives a lease again to an owner that a majority says has it; `false` if another holds.
-    fn replant<'a>(&'a self, claim: &'a Renewal) -> Reply<'a, Result<bool, Failure>>;
+    fn replant<'a>(&'a self, claim: &'a Claim) -> Reply<'a, Result<bool, Failure>>;
+
+    /// Which slots the owner has here, if it holds together with others.
+    fn slots<'a>(
+        &'a self,
+        name: &'a Name,
+        owner: &'a Owner,
+    ) -> Reply<'a, Result<Option<Slots>, Failure>>;
 
     /// Takes the lock from its owner, and tells those that listen if `tell`.
     fn give_up<'a>(
@@ -74,6 +84,74 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
 
     /// A sign of life.
     fn ping(&self) -> Reply<'_, Result<(), Failure>>;
+}
+
+/// What is asked of a node for one lock.
+#[derive(Clone, Debug)]
+#[allow(clippy::exhaustive_structs)] // a node that ignored a part would be wrong
+pub struct Bid {
+    /// The lock, who asks, and how.
+    pub request: Request,
+    /// Of permits: the slot from which on free ones are looked for, the same at all nodes.
+    pub start: u32,
+}
+
+/// A node's vote about all that it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::exhaustive_enums)] // an attempt that ignored one would be wrong
+pub enum Vote {
+    /// All of it is given, in the order in which it was asked for.
+    Granted(Vec<Given>),
+    /// Nothing is given: this lock is not to be had.
+    Held(Held),
+}
+
+/// What a node gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::exhaustive_structs)] // whoever asks a node fills in every field
+pub struct Given {
+    /// The node's own fencing token.
+    pub token: FencingToken,
+    /// Of permits: which.
+    pub slots: Slots,
+}
+
+/// A lease as all nodes that count towards it have it.
+#[derive(Clone, Debug)]
+#[allow(clippy::exhaustive_structs)] // a node that ignored a part would be wrong
+pub struct Claim {
+    /// Whose, of what, and how.
+    pub renewal: Renewal,
+    /// Of permits: which.
+    pub slots: Slots,
+}
+
+/// Permits of a semaphore by number, from 0 on: each is a lock of its own to the nodes, and to have
+/// it is to have it from a majority. Empty where a lease is not of permits.
+///
+/// As text such as `0-3,7`, the same for the same slots.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slots(Arc<str>);
+
+impl Slots {
+    /// The slots that `text` names, a node's word; `None` if it is of another form.
+    #[must_use]
+    pub fn new(text: &str) -> Option<Self> {
+        let known = |byte| matches!(byte, b'0'..=b'9' | b',' | b'-');
+        text.bytes().all(known).then(|| Self(text.into()))
+    }
+
+    /// None that exist: no node has given them.
+    #[must_use]
+    pub fn nobodys() -> Self {
+        Self("-".into())
+    }
+
+    /// As text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 /// What a node tells without being asked: hints, which may be late, repeated or lost.

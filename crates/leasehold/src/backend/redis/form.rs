@@ -54,6 +54,8 @@ pub(super) struct SharedMember {
     pub(super) owner: Owner,
     pub(super) weight: u32,
     pub(super) kept: bool,
+    /// Where several nodes vote: which permits.
+    pub(super) slots: String,
 }
 
 impl SharedMember {
@@ -63,11 +65,13 @@ impl SharedMember {
             .strip_prefix("~kept;")
             .map_or((false, text), |rest| (true, rest));
         let (owner, rest) = split(text)?;
+        let (rest, slots) = rest.split_once('#').unwrap_or((rest, ""));
         let weight = rest.split_once('@').map_or(rest, |(weight, _)| weight);
         Some(Self {
             owner,
             weight: weight.parse().ok()?,
             kept,
+            slots: slots.into(),
         })
     }
 
@@ -202,6 +206,8 @@ mod tests {
         assert_eq!(Form::read(phase.as_bytes()), Form::Shared(0, token));
         let member = SharedMember::read(format!("~kept;{}3@99", owner()).as_bytes()).unwrap();
         assert_eq!((member.weight, member.kept), (3, true));
+        let member = SharedMember::read(format!("{}3@99#0-1,7", owner()).as_bytes()).unwrap();
+        assert_eq!((member.weight, &*member.slots), (3, "0-1,7"));
     }
 
     #[test]

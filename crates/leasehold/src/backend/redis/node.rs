@@ -6,9 +6,7 @@ use std::{
     time::Duration,
 };
 
-use leasehold_core::{
-    Attempt, Instant, Mode, Name, Owner, Released, Renewal, Renewed, Request, Status, Ttl,
-};
+use leasehold_core::{Instant, Mode, Name, Owner, Released, Renewal, Renewed, Status, Ttl};
 use redis::{Pipeline, Value};
 use tokio::sync::mpsc;
 
@@ -22,11 +20,12 @@ use super::{
     push::Router,
     reply::{self, array, number, string},
     script::{Call, EXTEND, FORCE, GIVE_UP, INSPECT, RAISE, REPLANT, VOTE},
+    several,
 };
 use crate::{
     backend::{
         EVENT_BUFFER, Failure, Page, Sent,
-        node::{Facts, News, Node, Reply, Session},
+        node::{Bid, Claim, Facts, News, Node, Reply, Session, Slots, Vote},
     },
     clock::Clock,
     error::ErrorKind,
@@ -136,17 +135,19 @@ impl RedisSession {
         }
     }
 
-    fn extend_call(&self, batch: &[Renewal]) -> Call {
-        let keys: Vec<Keys> = batch.iter().map(|item| self.keys(&item.name)).collect();
+    fn extend_call(&self, batch: &[Claim]) -> Call {
+        let keys = batch.iter().map(|item| self.keys(&item.renewal.name));
+        let keys: Vec<Keys> = keys.collect();
         let witness = keys.first().map(|keys| keys.waiters.as_str());
         let names = keys
             .iter()
             .flat_map(|keys| [&keys.lock, &keys.fence, &keys.held].map(String::as_str));
         let call = Call::new(&EXTEND, names.chain(witness));
-        batch.iter().fold(call, |call, item| {
-            call.arg(item.owner.as_str())
-                .number(item.token.get())
-                .number(item.ttl.as_millis())
+        batch.iter().fold(call, |call, Claim { renewal, slots }| {
+            call.arg(renewal.owner.as_str())
+                .number(renewal.token.get())
+                .number(renewal.ttl.as_millis())
+                .arg(slots.as_str())
         })
     }
 }
@@ -168,16 +169,18 @@ impl Session for RedisSession {
         })
     }
 
-    fn vote<'a>(&'a self, request: &'a Request) -> Reply<'a, Result<Attempt, Failure>> {
+    fn vote<'a>(&'a self, bids: &'a [Bid]) -> Reply<'a, Result<Vote, Failure>> {
         Box::pin(async move {
             let step = u64::try_from(STEP.as_micros()).unwrap_or(1);
-            let call = Call::new(&VOTE, self.keys(&request.name).all())
-                .arg(request.owner.as_str())
-                .arg(letter(request.mode))
-                .number(request.ttl.as_millis())
-                .number(step);
-            let reply = self.link.run(&call).await?;
-            Ok(reply::attempt(&reply, request)?.0)
+            let keys: Vec<Keys> = bids
+                .iter()
+                .map(|bid| self.keys(&bid.request.name))
+                .collect();
+            let call = Call::new(&VOTE, keys.iter().flat_map(Keys::for_acquire)).number(step);
+            let call = bids.iter().fold(call, |call, bid| {
+                several::with_demand(call, &bid.request).number(bid.start.into())
+            });
+            reply::vote(&self.link.run(&call).await?, bids.len())
         })
     }
 
@@ -190,16 +193,16 @@ impl Session for RedisSession {
         })
     }
 
-    fn extend<'a>(&'a self, claims: &'a [Renewal]) -> Reply<'a, Vec<Result<Renewed, Failure>>> {
+    fn extend<'a>(&'a self, claims: &'a [Claim]) -> Reply<'a, Vec<Result<Renewed, Failure>>> {
         Box::pin(async move {
-            let batches: Vec<&[Renewal]> = claims.chunks(BATCH).collect();
+            let batches: Vec<&[Claim]> = claims.chunks(BATCH).collect();
             let calls: Vec<Call> = batches.iter().map(|it| self.extend_call(it)).collect();
             let replies = match self.link.run_all(&calls).await {
                 Ok(replies) => replies,
                 Err(failure) => return claims.iter().map(|_| Err(failure.clone())).collect(),
             };
             let read = batches.iter().zip(&replies).map(|(batch, reply)| {
-                let ttls: Vec<Ttl> = batch.iter().map(|item| item.ttl).collect();
+                let ttls: Vec<Ttl> = batch.iter().map(|it| it.renewal.ttl).collect();
                 let answers = match reply {
                     Value::ServerError(error) => Err(failure::from_reply(error)),
                     reply => reply::renewed(reply, &ttls),
@@ -213,14 +216,31 @@ impl Session for RedisSession {
         })
     }
 
-    fn replant<'a>(&'a self, claim: &'a Renewal) -> Reply<'a, Result<bool, Failure>> {
+    fn replant<'a>(&'a self, claim: &'a Claim) -> Reply<'a, Result<bool, Failure>> {
         Box::pin(async move {
-            let call = Call::new(&REPLANT, self.keys(&claim.name).all())
-                .arg(claim.owner.as_str())
-                .arg(letter(claim.mode))
-                .number(claim.token.get())
-                .number(claim.ttl.as_millis());
+            let Claim { renewal, slots } = claim;
+            let mode = renewal.mode;
+            let limit = if mode.is_shared() { mode.limit() } else { 0 };
+            let call = Call::new(&REPLANT, self.keys(&renewal.name).all())
+                .arg(renewal.owner.as_str())
+                .arg(letter(mode))
+                .number(limit.into())
+                .number(mode.weight().into())
+                .number(renewal.token.get())
+                .number(renewal.ttl.as_millis())
+                .arg(slots.as_str());
             self.yes(&call).await
+        })
+    }
+
+    fn slots<'a>(
+        &'a self,
+        name: &'a Name,
+        owner: &'a Owner,
+    ) -> Reply<'a, Result<Option<Slots>, Failure>> {
+        Box::pin(async move {
+            let call = Call::new(&INSPECT, self.keys(name).all());
+            reply::slots(&self.link.run(&call).await?, owner)
         })
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    Attempt, FencingToken, Grant, Held, Holder, HolderKind, Mode, Queued, Released, Renewed,
+    Attempt, FencingToken, Grant, Held, Holder, HolderKind, Mode, Owner, Queued, Released, Renewed,
     Request, Status, Ttl, Waiting,
 };
 use redis::Value;
@@ -13,7 +13,10 @@ use super::{
     form::{self, Form, SharedMember},
     several,
 };
-use crate::backend::Failure;
+use crate::backend::{
+    Failure,
+    node::{Given, Slots, Vote},
+};
 
 /// What acquire.lua answered, and the server's time in ms where it told.
 pub(super) fn attempt(reply: &Value, request: &Request) -> Result<(Attempt, Option<u64>), Failure> {
@@ -35,6 +38,45 @@ pub(super) fn attempt(reply: &Value, request: &Request) -> Result<(Attempt, Opti
         Some("ended") => Ok((Attempt::Ended, None)),
         _ => Err(odd("acquire", reply)),
     }
+}
+
+/// What vote.lua answered to so many bids.
+pub(super) fn vote(reply: &Value, count: usize) -> Result<Vote, Failure> {
+    let odd = || odd("vote", reply);
+    if let Value::BulkString(token) = reply {
+        let token = text(token).and_then(form::read_token).ok_or_else(odd)?;
+        let slots = Slots::default();
+        return Ok(Vote::Granted(vec![Given { token, slots }]));
+    }
+    let parts = array(reply).ok_or_else(odd)?;
+    if parts.first().and_then(string) == Some("held") {
+        return match held(parts) {
+            Some((Attempt::Held(held), _)) => Ok(Vote::Held(held)),
+            _ => Err(odd()),
+        };
+    }
+    let given: Option<Vec<Given>> = parts.iter().map(given).collect();
+    let given = given.filter(|given| given.len() == count);
+    given.map(Vote::Granted).ok_or_else(odd)
+}
+
+fn given(part: &Value) -> Option<Given> {
+    let [token, slots] = array(part)? else {
+        return None;
+    };
+    Some(Given {
+        token: string(token).and_then(form::read_token)?,
+        slots: Slots::new(string(slots)?)?,
+    })
+}
+
+/// The slots of `owner` in what inspect.lua answered, if it is a shared holder.
+pub(super) fn slots(reply: &Value, owner: &Owner) -> Result<Option<Slots>, Failure> {
+    let members = array(reply).and_then(|parts| parts.get(4)).and_then(pairs);
+    let members = members.ok_or_else(|| odd("inspect", reply))?;
+    let mut members = members.filter_map(|(member, _)| SharedMember::read(member));
+    let mine = members.find(|member| member.owner == *owner && !member.kept);
+    Ok(mine.and_then(|member| Slots::new(&member.slots)))
 }
 
 fn held(parts: &[Value]) -> Option<(Attempt, Option<u64>)> {
@@ -147,7 +189,7 @@ fn read_status(reply: &Value, name: &str) -> Option<(Status, bool)> {
 }
 
 fn waiting(owner: &[u8], ticket: u64, want: &Value, now: u64) -> Option<Waiting> {
-    let owner = leasehold_core::Owner::parse(text(owner)?).ok()?;
+    let owner = Owner::parse(text(owner)?).ok()?;
     let mut fields = string(want)?.splitn(9, '|');
     let mode = fields.next()?;
     let mut number = || fields.next()?.parse::<u64>().ok();

@@ -34,7 +34,8 @@ impl Script {
     fn new(name: &'static str, text: &str) -> Self {
         let text = text
             .replace("-- include common.lua\n", COMMON)
-            .replace("-- include lease.lua\n", LEASE);
+            .replace("-- include lease.lua\n", LEASE)
+            .replace("-- include slots.lua\n", SLOTS);
         let sha = redis::Script::new(&text).get_hash().to_owned();
         Self { name, text, sha }
     }
@@ -64,6 +65,7 @@ pub fn scripts() -> [&'static Script; 15] {
 
 const COMMON: &str = include_str!("scripts/common.lua");
 const LEASE: &str = include_str!("scripts/lease.lua");
+const SLOTS: &str = include_str!("scripts/slots.lua");
 
 macro_rules! script {
     ($constant:ident, $name:literal) => {

@@ -59,7 +59,8 @@ pub(super) fn first_ttl(request: &Request) -> Ttl {
     request.ttl.max(hold)
 }
 
-fn check(requests: &[Request]) -> Result<(), Failure> {
+/// Whether one step can take these.
+pub(super) fn check(requests: &[Request]) -> Result<(), Failure> {
     let names: BTreeSet<_> = requests.iter().map(|request| &request.name).collect();
     let complaint = if requests.len() > MOST {
         format!("{} locks: one step takes at most {MOST}", requests.len())

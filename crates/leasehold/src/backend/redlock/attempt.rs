@@ -3,9 +3,9 @@
 use std::{pin::pin, sync::Arc, time::Duration};
 
 use leasehold_core::{
-    Attempt, FencingToken, Grant, Held, Holder, Instant, Queued, Request,
+    Attempt, FencingToken, Held, Holder, Instant, Mode, Queued, Request,
     quorum::{
-        Ballot, Defeat, Move, Vote,
+        Defeat, Move, Offer, Offers,
         pause::{self, Loser},
     },
     validity::{self, Drift},
@@ -18,50 +18,77 @@ use super::{
     limit,
     roster::Roster,
 };
-use crate::{backend::Failure, clock::Clock};
+use crate::{
+    backend::{
+        Failure,
+        node::{Bid, Slots, Vote},
+    },
+    clock::Clock,
+};
 
 /// What an attempt came to.
 pub(super) enum Outcome {
-    /// The lock is had; orders for the lanes that are still at work.
-    Won(FencingToken, Vec<Option<Orders>>),
+    /// All is had; orders for the lanes that are still at work.
+    Won(Vec<Won>, Vec<Option<Orders>>),
     Lost(Loss),
+}
+
+/// One lock that is had.
+pub(super) struct Won {
+    pub(super) token: FencingToken,
+    pub(super) slots: Slots,
 }
 
 /// A lost attempt, with what each node said.
 pub(super) struct Loss {
     pub(super) defeat: Defeat,
-    votes: Vec<Option<Result<Attempt, Failure>>>,
+    votes: Vec<Option<Result<Vote, Failure>>>,
     stuck: Vec<bool>,
     took: Duration,
 }
 
-/// Asks every node for its vote, and raises those that are behind. Dropped, it undoes everything.
-pub(super) async fn run(roster: &Arc<Roster>, leases: &Arc<Leases>, request: &Request) -> Outcome {
+/// Asks every node for its vote about all of `requests`, and raises those that are behind. Dropped,
+/// it undoes everything.
+pub(super) async fn run(
+    roster: &Arc<Roster>,
+    leases: &Arc<Leases>,
+    requests: &[Request],
+) -> Outcome {
     let clock = &roster.settings.clock;
-    let stuck = limit::stuck(roster, time_limit(request)).await;
+    let limit = requests.iter().map(time_limit).min().unwrap_or_default();
+    let stuck = limit::stuck(roster, limit).await;
     let began = clock.now();
-    let deadline = validity::deadline(began, request.ttl, Drift::DEFAULT);
-    let latest = deadline.before(validity::minimum(request.ttl));
-    let ballot = Ballot::new(roster.size, stuck, latest);
+    let latest = requests.iter().map(|it| latest(began, it)).min();
+    let latest = latest.unwrap_or(began);
+    let contests = requests
+        .iter()
+        .map(|_| Offers::new(roster.size, stuck, latest));
+    let contests: Vec<Offers<Slots>> = contests.collect();
+    let is_open = contests.iter().all(Offers::is_open);
     let (sender, said) = mpsc::unbounded_channel();
     let nodes = 0..roster.members.len();
+    let owners = requests.iter().map(|it| it.owner.clone()).collect();
+    let passes = leases.begin(owners, roster.members.len());
+    let bids: Arc<[Bid]> = requests.iter().map(|it| bid(roster, it)).collect();
     // With too many stuck, asking the others would only get in the way of those who can win.
-    let asks = |at: &usize| ballot.is_open() && !stuck.contains(*at);
-    let passes = leases.begin(&request.owner, roster.members.len());
-    let lanes = nodes.clone().zip(passes).map(|(at, pass)| {
-        asks(&at).then(|| lane::start(roster, at, request, sender.clone(), pass))
-    });
+    let asks = |at: &usize| is_open && !stuck.contains(*at);
+    let lanes = nodes
+        .clone()
+        .zip(passes)
+        .map(|(at, pass)| asks(&at).then(|| lane::start(roster, at, &bids, sender.clone(), pass)));
     let mut poll = Poll {
         lanes: lanes.collect(),
         votes: nodes.clone().map(|_| None).collect(),
-        ballot,
+        won: vec![None; contests.len()],
+        contests,
         said,
     };
     drop(sender);
-    match poll.decide(clock, time_limit(request), latest).await {
-        Ok(token) => {
-            poll.order(|| Order::Keep);
-            Outcome::Won(token, poll.lanes)
+    match poll.decide(clock, limit, latest).await {
+        Ok(won) => {
+            let slots: Arc<[Slots]> = won.iter().map(|won| won.slots.clone()).collect();
+            poll.order(|| Order::Keep(Arc::clone(&slots)));
+            Outcome::Won(won, poll.lanes)
         }
         Err(defeat) => {
             if matches!(defeat, Defeat::Held | Defeat::Split | Defeat::Unreachable) {
@@ -77,6 +104,12 @@ pub(super) async fn run(roster: &Arc<Roster>, leases: &Arc<Leases>, request: &Re
     }
 }
 
+/// From when on a lease that was asked for at `began` is not worth having.
+fn latest(began: Instant, request: &Request) -> Instant {
+    let deadline = validity::deadline(began, request.ttl, Drift::DEFAULT);
+    deadline.before(validity::minimum(request.ttl))
+}
+
 /// How long nodes have to answer: a fifth of the lease, so that enough of it is left.
 fn time_limit(request: &Request) -> Duration {
     const SHORTEST: Duration = Duration::from_millis(50);
@@ -84,22 +117,38 @@ fn time_limit(request: &Request) -> Duration {
     (request.ttl.get() / 5).clamp(SHORTEST, LONGEST)
 }
 
+/// Permits are looked for from a random slot on, so that those who come together do not all want
+/// the same.
+fn bid(roster: &Roster, request: &Request) -> Bid {
+    let dice = roster.settings.random.bits();
+    let start = match request.mode {
+        Mode::Permit { limit, .. } => dice % u64::from(limit.max(1)),
+        _ => 0,
+    };
+    Bid {
+        request: request.clone(),
+        start: u32::try_from(start).unwrap_or(0),
+    }
+}
+
 struct Poll {
     lanes: Vec<Option<Orders>>,
-    votes: Vec<Option<Result<Attempt, Failure>>>,
-    ballot: Ballot,
+    votes: Vec<Option<Result<Vote, Failure>>>,
+    /// One for each lock that is asked for.
+    contests: Vec<Offers<Slots>>,
+    won: Vec<Option<FencingToken>>,
     said: mpsc::UnboundedReceiver<(usize, Said)>,
 }
 
 impl Poll {
-    /// Feeds the ballot until it is decided, for so long at most, and not beyond `latest`.
+    /// Feeds the contests until all are decided, for so long at most, and not beyond `latest`.
     async fn decide(
         &mut self,
         clock: &Clock,
         span: Duration,
         latest: Instant,
-    ) -> Result<FencingToken, Defeat> {
-        if !self.ballot.is_open() {
+    ) -> Result<Vec<Won>, Defeat> {
+        if !self.contests.iter().all(Offers::is_open) {
             return Err(Defeat::Unreachable);
         }
         let mut limit = pin!(limit::pass(clock, span));
@@ -109,28 +158,61 @@ impl Poll {
                 () = &mut limit => None,
                 () = clock.sleep_until(latest) => None,
             };
-            let next = match heard {
+            let now = clock.now();
+            match heard {
                 Some((at, Said::Voted(vote))) => {
-                    let next = self.ballot.voted(clock.now(), at, read(&vote));
+                    let offers = (0..self.contests.len()).map(|index| read(&vote, index));
+                    let offers: Vec<Offer<Slots>> = offers.collect();
                     self.votes[at] = Some(vote);
-                    next
-                }
-                Some((at, Said::Raised(kept))) => self.ballot.raised(clock.now(), at, kept),
-                None => self.ballot.expire(),
-            };
-            match next {
-                Move::Wait => {}
-                Move::Raise(token, behind) => {
-                    for at in behind.iter() {
-                        if let Some(orders) = &self.lanes[at] {
-                            let _ = orders.send(Order::Raise(token));
-                        }
+                    for (index, offer) in offers.into_iter().enumerate() {
+                        let next = self.contests[index].voted(now, at, offer);
+                        self.follow(index, next)?;
                     }
                 }
-                Move::Hold(token) => return Ok(token),
-                Move::GiveUp(defeat) => return Err(defeat),
+                Some((at, Said::Raised(index, kept))) => {
+                    let next = self.contests[index].raised(now, at, kept);
+                    self.follow(index, next)?;
+                }
+                None => {
+                    for index in 0..self.contests.len() {
+                        let next = self.contests[index].expire();
+                        self.follow(index, next)?;
+                    }
+                }
+            }
+            if let Some(won) = self.won() {
+                return Ok(won);
             }
         }
+    }
+
+    /// Does what the contest about one of the locks came to.
+    fn follow(&mut self, index: usize, next: Move) -> Result<(), Defeat> {
+        match next {
+            Move::Wait => {}
+            Move::Raise(token, behind) => {
+                for at in behind.iter() {
+                    if let Some(orders) = &self.lanes[at] {
+                        let _ = orders.send(Order::Raise(index, token));
+                    }
+                }
+            }
+            Move::Hold(token) => self.won[index] = Some(token),
+            Move::GiveUp(defeat) => return Err(defeat),
+        }
+        Ok(())
+    }
+
+    /// What is had, once it is all.
+    fn won(&self) -> Option<Vec<Won>> {
+        let each = self.won.iter().zip(&self.contests);
+        each.map(|(token, contest)| {
+            Some(Won {
+                token: (*token)?,
+                slots: contest.chosen()?.clone(),
+            })
+        })
+        .collect()
     }
 
     fn order(&self, order: impl Fn() -> Order) {
@@ -140,15 +222,24 @@ impl Poll {
     }
 }
 
-fn read(vote: &Result<Attempt, Failure>) -> Vote {
+fn read(vote: &Result<Vote, Failure>, index: usize) -> Offer<Slots> {
     match vote {
-        Ok(Attempt::Granted(grant)) => Vote::Granted(grant.token),
-        Ok(_) => Vote::Held,
-        Err(_) => Vote::Failed,
+        Ok(Vote::Granted(given)) => match given.get(index) {
+            Some(given) => Offer::Given(given.slots.clone(), given.token),
+            None => Offer::Failed,
+        },
+        Ok(Vote::Held(_)) => Offer::Held,
+        Err(_) => Offer::Failed,
     }
 }
 
 impl Loss {
+    /// Why nothing was to be had, if it was not for others that hold.
+    pub(super) fn trouble(&self, roster: &Roster) -> Option<Failure> {
+        let trouble = matches!(self.defeat, Defeat::Unreachable | Defeat::TooLate);
+        trouble.then(|| self.failure(roster))
+    }
+
     /// The answer to the caller. One that waits pauses until it is worth asking again.
     pub(super) fn answer(
         &self,
@@ -156,12 +247,19 @@ impl Loss {
         request: &Request,
         ticket: u64,
     ) -> Result<Attempt, Failure> {
-        if matches!(self.defeat, Defeat::Unreachable | Defeat::TooLate) {
-            return Err(self.failure(roster));
+        if let Some(failure) = self.trouble(roster) {
+            return Err(failure);
         }
         let holder = self.holder(roster);
         let change_in = self.change_in(roster);
         if request.wait.is_none() {
+            let other = holder
+                .as_ref()
+                .filter(|it| conflicts(it.mode, request.mode));
+            if let Some(other) = other {
+                let limit = other.mode.limit();
+                return Ok(Attempt::Conflict { limit });
+            }
             return Ok(Attempt::Held(Held::new(change_in, holder)));
         }
         let settings = &roster.settings;
@@ -197,9 +295,9 @@ impl Loss {
 
     /// When a majority can be free, as far as the nodes know: all that voted know when theirs is.
     fn change_in(&self, roster: &Roster) -> Duration {
-        let free_in = |vote: &Option<Result<Attempt, Failure>>| match vote {
-            Some(Ok(Attempt::Granted(_))) => Duration::ZERO,
-            Some(Ok(Attempt::Held(held))) => held.change_in,
+        let free_in = |vote: &Option<Result<Vote, Failure>>| match vote {
+            Some(Ok(Vote::Granted(_))) => Duration::ZERO,
+            Some(Ok(Vote::Held(held))) => held.change_in,
             _ => Duration::MAX,
         };
         let mut all: Vec<Duration> = self.votes.iter().map(free_in).collect();
@@ -217,7 +315,7 @@ impl Loss {
                 None if *stuck => "does not answer".to_owned(),
                 None => format!("no answer within {:.0?}", self.took),
                 Some(Err(failure)) => failure.message().to_owned(),
-                Some(Ok(Attempt::Granted(_))) => "granted, and given back".to_owned(),
+                Some(Ok(Vote::Granted(_))) => "granted, and given back".to_owned(),
                 Some(Ok(_)) => match held_by(vote) {
                     Some(holder) => format!("held by {}", holder.value),
                     None => "held".to_owned(),
@@ -242,14 +340,14 @@ impl Loss {
     }
 }
 
-fn held_by(vote: &Option<Result<Attempt, Failure>>) -> Option<&Holder> {
-    match vote {
-        Some(Ok(Attempt::Held(held))) => held.holder.as_ref(),
-        _ => None,
-    }
+/// Whether these are permits of a semaphore that others count otherwise.
+const fn conflicts(held: Mode, wanted: Mode) -> bool {
+    matches!(held, Mode::Permit { .. }) && wanted.is_shared() && !held.joins(wanted)
 }
 
-/// The grant of an attempt that won.
-pub(super) const fn grant(token: FencingToken, request: &Request) -> Attempt {
-    Attempt::Granted(Grant::new(token, request.ttl))
+fn held_by(vote: &Option<Result<Vote, Failure>>) -> Option<&Holder> {
+    match vote {
+        Some(Ok(Vote::Held(held))) => held.holder.as_ref(),
+        _ => None,
+    }
 }

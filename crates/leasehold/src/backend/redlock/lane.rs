@@ -6,33 +6,37 @@
 
 use std::sync::Arc;
 
-use leasehold_core::{
-    Attempt, FencingToken, Name, Owner, Released, Renewal, Request, backoff::Backoff,
-};
+use leasehold_core::{FencingToken, Name, Owner, Released, Renewal, Request, backoff::Backoff};
 use tokio::sync::mpsc;
 
 use super::{leases::Pass, roster::Roster};
-use crate::backend::{Failure, Sent, node::Session};
+use crate::backend::{
+    Failure, Sent,
+    node::{Bid, Session, Slots, Vote},
+};
 
 /// What an attempt tells a lane to do next.
 #[derive(Debug)]
 pub(super) enum Order {
-    /// Raise the node's counter to this fencing token.
-    Raise(FencingToken),
-    /// The lock is had: leave it where it is.
-    Keep,
+    /// Raise the node's counter for this one of the locks to this fencing token.
+    Raise(usize, FencingToken),
+    /// The locks are had, with these slots: leave them where they are.
+    Keep(Arc<[Slots]>),
     /// The attempt is lost, and nobody can have taken it for the holder: give back what there is
     /// without telling anybody.
     Undo,
-    /// Give it up, and say how that went.
-    Release(mpsc::UnboundedSender<(usize, Result<Released, Failure>)>),
+    /// Give this one up, and say how that went.
+    Release(Owner, Answers),
 }
+
+/// Where it is said how a release went, for each node.
+pub(super) type Answers = mpsc::UnboundedSender<(usize, Result<Released, Failure>)>;
 
 /// What a lane tells its attempt.
 #[derive(Debug)]
 pub(super) enum Said {
-    Voted(Result<Attempt, Failure>),
-    Raised(bool),
+    Voted(Result<Vote, Failure>),
+    Raised(usize, bool),
 }
 
 /// Where a lane takes its orders. Dropped without [`Order::Keep`], the lane undoes what it did, and
@@ -43,7 +47,7 @@ pub(super) type Orders = mpsc::UnboundedSender<Order>;
 pub(super) fn start(
     roster: &Arc<Roster>,
     at: usize,
-    request: &Request,
+    bids: &Arc<[Bid]>,
     said: mpsc::UnboundedSender<(usize, Said)>,
     pass: Pass,
 ) -> Orders {
@@ -51,7 +55,8 @@ pub(super) fn start(
     let lane = Lane {
         roster: Arc::clone(roster),
         at,
-        request: request.clone(),
+        bids: Arc::clone(bids),
+        here: Vec::new(),
         said,
         orders,
         _pass: pass,
@@ -63,7 +68,9 @@ pub(super) fn start(
 struct Lane {
     roster: Arc<Roster>,
     at: usize,
-    request: Request,
+    bids: Arc<[Bid]>,
+    /// Which of them something may be there of.
+    here: Vec<usize>,
     said: mpsc::UnboundedSender<(usize, Said)>,
     orders: mpsc::UnboundedReceiver<Order>,
     _pass: Pass,
@@ -72,58 +79,53 @@ struct Lane {
 impl Lane {
     async fn run(mut self) {
         let (session, vote) = self.vote().await;
-        // Whether something of this owner may be there.
-        let here = match &vote {
-            Ok(attempt) => matches!(attempt, Attempt::Granted(_)),
+        let left = match &vote {
+            Ok(vote) => matches!(vote, Vote::Granted(_)),
             Err(failure) => failure.sent() == Sent::Maybe,
+        };
+        if left {
+            self.here = (0..self.bids.len()).collect();
+        }
+        let given = match &vote {
+            Ok(Vote::Granted(given)) => given.iter().map(|given| given.slots.clone()).collect(),
+            _ => Vec::new(),
         };
         self.say(Said::Voted(vote));
         let mut kept = false;
-        loop {
-            match self.orders.recv().await {
-                Some(Order::Raise(token)) => {
-                    let raised = self.raise(session.as_deref(), token).await;
-                    self.say(Said::Raised(raised));
+        while let Some(order) = self.orders.recv().await {
+            match order {
+                Order::Raise(index, token) => {
+                    let raised = self.raise(session.as_deref(), index, token).await;
+                    self.say(Said::Raised(index, raised));
                 }
-                // What was ordered before the lane closes is still carried out.
-                Some(Order::Keep) => {
+                Order::Keep(slots) => {
                     kept = true;
+                    // What was ordered before the lane closes is still carried out.
                     self.orders.close();
-                    if let Some(session) = &session {
-                        // A holder hears when it is put out by force.
-                        let _ = session.listen(&self.request.name).await;
-                    }
+                    self.keep(session.as_deref(), &given, &slots).await;
                 }
-                Some(Order::Release(answer)) => {
-                    let released = if here {
-                        let Request { name, owner, .. } = &self.request;
-                        release(&self.roster, self.at, name, owner, true).await
-                    } else {
-                        Ok(Released::NotOurs)
-                    };
-                    let _ = answer.send((self.at, released));
-                    return;
-                }
-                Some(Order::Undo) if here => return self.undo(false).await,
-                None if here && !kept => return self.undo(true).await,
-                Some(Order::Undo) | None => return,
+                Order::Release(owner, answers) => self.release(&owner, &answers).await,
+                Order::Undo => return self.undo(false).await,
             }
+        }
+        if !kept {
+            self.undo(true).await;
         }
     }
 
     /// Asks for the vote, once.
-    async fn vote(&self) -> (Option<Arc<dyn Session>>, Result<Attempt, Failure>) {
+    async fn vote(&self) -> (Option<Arc<dyn Session>>, Result<Vote, Failure>) {
         let member = &self.roster.members[self.at];
         let clock = &self.roster.settings.clock;
         member.traffic.begin(clock.now());
         let session = self.roster.voter(self.at).await;
         let result = match session {
             Ok(session) => {
-                if self.request.wait.is_some() {
+                for bid in self.bids.iter().filter(|it| it.request.wait.is_some()) {
                     // Without news a waiter asks again by itself.
-                    let _ = session.listen(&self.request.name).await;
+                    let _ = session.listen(&bid.request.name).await;
                 }
-                let vote = session.vote(&self.request).await;
+                let vote = session.vote(&self.bids).await;
                 (Some(session), vote)
             }
             Err(failure) => (None, Err(failure)),
@@ -132,48 +134,94 @@ impl Lane {
         result
     }
 
-    async fn raise(&self, session: Option<&dyn Session>, token: FencingToken) -> bool {
-        let Request {
-            name,
-            owner,
-            mode,
-            ttl,
-            ..
-        } = &self.request;
-        let claim = Renewal::new(name.clone(), owner.clone(), *mode, token, *ttl);
+    async fn raise(
+        &self,
+        session: Option<&dyn Session>,
+        index: usize,
+        token: FencingToken,
+    ) -> bool {
+        let claim = claim(&self.bids[index].request, token);
         match session {
             Some(session) => session.raise(&claim).await.unwrap_or(false),
             None => false,
         }
     }
 
-    /// Takes back what a lost attempt was given here. Goes on until the node has answered, or the
-    /// lease is over.
-    async fn undo(&self, tell: bool) {
-        let Request {
-            name, owner, ttl, ..
-        } = &self.request;
-        let settings = &self.roster.settings;
-        let end = settings.clock.now().after(ttl.get());
-        let mut backoff = Backoff::new(ttl.get() / 100, ttl.get() / 4);
-        while release(&self.roster, self.at, name, owner, tell)
-            .await
-            .is_err()
-        {
-            let pause = settings
-                .clock
-                .now()
-                .after(backoff.next(settings.random.bits()));
-            if pause >= end {
-                return;
+    /// Leaves what was won, and gives back what this node gave otherwise than the majority.
+    async fn keep(&mut self, session: Option<&dyn Session>, given: &[Slots], won: &[Slots]) {
+        if let Some(session) = session {
+            for bid in &*self.bids {
+                // A holder hears when it is put out by force.
+                let _ = session.listen(&bid.request.name).await;
             }
-            settings.clock.sleep_until(pause).await;
         }
+        for (index, (given, won)) in given.iter().zip(won).enumerate() {
+            if given != won {
+                self.give_back(index, false).await;
+            }
+        }
+    }
+
+    async fn release(&mut self, owner: &Owner, answers: &Answers) {
+        let index = self.bids.iter().position(|it| it.request.owner == *owner);
+        let index = index.filter(|index| self.here.contains(index));
+        let released = match index {
+            Some(index) => {
+                self.here.retain(|here| *here != index);
+                let Request { name, owner, .. } = &self.bids[index].request;
+                release(&self.roster, self.at, name, owner, true).await
+            }
+            None => Ok(Released::NotOurs),
+        };
+        let _ = answers.send((self.at, released));
+    }
+
+    /// Takes back what a lost attempt was given here.
+    async fn undo(mut self, tell: bool) {
+        for index in self.here.clone() {
+            self.give_back(index, tell).await;
+        }
+    }
+
+    async fn give_back(&mut self, index: usize, tell: bool) {
+        self.here.retain(|here| *here != index);
+        // What a node gave has a fencing token of its own, and the owner alone is compared.
+        let lease = claim(&self.bids[index].request, FencingToken::MAX);
+        give_back(&self.roster, self.at, &lease, tell).await;
     }
 
     fn say(&self, what: Said) {
         // Nobody listens once the attempt is decided.
         let _ = self.said.send((self.at, what));
+    }
+}
+
+fn claim(request: &Request, token: FencingToken) -> Renewal {
+    let Request {
+        name,
+        owner,
+        mode,
+        ttl,
+        ..
+    } = request;
+    Renewal::new(name.clone(), owner.clone(), *mode, token, *ttl)
+}
+
+/// Releases on one node, and goes on until the node has answered or the lease is over.
+pub(super) async fn give_back(roster: &Roster, at: usize, lease: &Renewal, tell: bool) {
+    let Renewal {
+        name, owner, ttl, ..
+    } = lease;
+    let settings = &roster.settings;
+    let end = settings.clock.now().after(ttl.get());
+    let mut backoff = Backoff::new(ttl.get() / 100, ttl.get() / 4);
+    while release(roster, at, name, owner, tell).await.is_err() {
+        let pause = backoff.next(settings.random.bits());
+        let pause = settings.clock.now().after(pause);
+        if pause >= end {
+            return;
+        }
+        settings.clock.sleep_until(pause).await;
     }
 }
 

@@ -9,15 +9,19 @@ use leasehold_core::{FencingToken, Name, Owner};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::lane::Orders;
+use crate::backend::node::Slots;
 
-/// How many owners are remembered as used up.
+/// How many owners are remembered as used up, and as given up.
 const REMEMBERED: usize = 4096;
 
 /// What this process has taken.
 #[derive(Debug, Default)]
 pub(super) struct Leases {
     held: Mutex<HashMap<(Name, Owner), Lease>>,
-    spent: Mutex<Spent>,
+    /// The slots of leases that another process took and this one carries on.
+    found: Mutex<HashMap<(Name, Owner), Slots>>,
+    spent: Mutex<Recent>,
+    given_up: Mutex<Recent>,
     /// For each attempt whose lanes are at work, what ends with each lane.
     at_work: Mutex<HashMap<Owner, Vec<CancellationToken>>>,
 }
@@ -25,45 +29,64 @@ pub(super) struct Leases {
 #[derive(Debug)]
 pub(super) struct Lease {
     pub(super) token: FencingToken,
+    pub(super) slots: Slots,
     /// For each node the lane that may still be at work; none where nothing was asked.
     pub(super) lanes: Vec<Option<Orders>>,
 }
 
+/// The last few owners of some kind.
 #[derive(Debug, Default)]
-struct Spent {
+struct Recent {
     order: VecDeque<Owner>,
     owners: HashSet<Owner>,
+}
+
+impl Recent {
+    /// `false` if it is there already.
+    fn insert(&mut self, owner: &Owner) -> bool {
+        if !self.owners.insert(owner.clone()) {
+            return false;
+        }
+        self.order.push_back(owner.clone());
+        if self.order.len() > REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.owners.remove(&oldest);
+        }
+        true
+    }
 }
 
 impl Leases {
     /// Notes that `owner` asks; `false` if it has asked before.
     pub(super) fn spend(&self, owner: &Owner) -> bool {
-        let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
-        if !spent.owners.insert(owner.clone()) {
-            return false;
-        }
-        spent.order.push_back(owner.clone());
-        if spent.order.len() > REMEMBERED
-            && let Some(oldest) = spent.order.pop_front()
-        {
-            spent.owners.remove(&oldest);
-        }
-        true
+        lock(&self.spent).insert(owner)
+    }
+
+    /// Notes that `owner` gives up what it has: from now on nothing may be given to it.
+    pub(super) fn give_up(&self, owner: &Owner) {
+        lock(&self.given_up).insert(owner);
+    }
+
+    /// Whether `owner` has given up what it had, a short while ago at most.
+    pub(super) fn is_given_up(&self, owner: &Owner) -> bool {
+        lock(&self.given_up).owners.contains(owner)
     }
 
     /// Notes that an attempt has lanes to so many nodes: one pass for each, dropped when it ends.
-    pub(super) fn begin(self: &Arc<Self>, owner: &Owner, nodes: usize) -> Vec<Pass> {
+    pub(super) fn begin(self: &Arc<Self>, owners: Vec<Owner>, nodes: usize) -> Vec<Pass> {
         let ends: Vec<CancellationToken> = (0..nodes).map(|_| CancellationToken::new()).collect();
         let entry = Arc::new(Entry {
             leases: Arc::clone(self),
-            owner: owner.clone(),
+            owners: owners.clone(),
         });
         let passes = ends.iter().map(|end| Pass {
             _end: end.clone().drop_guard(),
             _entry: Arc::clone(&entry),
         });
         let passes = passes.collect();
-        self.at_work().insert(owner.clone(), ends);
+        let entries = owners.into_iter().map(|owner| (owner, ends.clone()));
+        self.at_work().extend(entries);
         passes
     }
 
@@ -79,7 +102,21 @@ impl Leases {
     }
 
     pub(super) fn remove(&self, name: &Name, owner: &Owner) -> Option<Lease> {
-        self.held().remove(&(name.clone(), owner.clone()))
+        let key = (name.clone(), owner.clone());
+        self.found().remove(&key);
+        self.held().remove(&key)
+    }
+
+    /// Which slots a lease has, as far as this process knows.
+    pub(super) fn slots(&self, name: &Name, owner: &Owner) -> Option<Slots> {
+        let key = (name.clone(), owner.clone());
+        let own = self.held().get(&key).map(|lease| lease.slots.clone());
+        own.or_else(|| self.found().get(&key).cloned())
+    }
+
+    /// Notes which slots a lease of another process has.
+    pub(super) fn find(&self, name: &Name, owner: &Owner, slots: Slots) {
+        self.found().insert((name.clone(), owner.clone()), slots);
     }
 
     /// The fencing token of a lease that is had.
@@ -90,11 +127,15 @@ impl Leases {
     }
 
     fn held(&self) -> MutexGuard<'_, HashMap<(Name, Owner), Lease>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.held)
+    }
+
+    fn found(&self) -> MutexGuard<'_, HashMap<(Name, Owner), Slots>> {
+        lock(&self.found)
     }
 
     fn at_work(&self) -> MutexGuard<'_, HashMap<Owner, Vec<CancellationToken>>> {
-        self.at_work.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.at_work)
     }
 }
 
@@ -109,11 +150,18 @@ pub(super) struct Pass {
 #[derive(Debug)]
 struct Entry {
     leases: Arc<Leases>,
-    owner: Owner,
+    owners: Vec<Owner>,
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        self.leases.at_work().remove(&self.owner);
+        let mut at_work = self.leases.at_work();
+        for owner in &self.owners {
+            at_work.remove(owner);
+        }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use leasehold_core::{
-    Attempt, ClientId, Mode, Name, Owner, Released, Renewal, Renewed, Request, Status,
+    Attempt, ClientId, Grant, Name, Owner, Released, Renewal, Renewed, Request, Status,
     quorum::{Size, pause},
 };
 use tokio::sync::mpsc;
@@ -11,9 +11,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub use self::config::{Config, Settings};
 use self::{
-    attempt::Outcome,
+    attempt::{Outcome, Won},
     config::invalid,
-    lane::Order,
+    lane::{Order, Orders},
     leases::{Lease, Leases},
     roster::Roster,
     waits::Waits,
@@ -32,6 +32,7 @@ mod leases;
 mod limit;
 mod renewal;
 mod roster;
+mod slots;
 mod traffic;
 mod view;
 mod waits;
@@ -109,11 +110,6 @@ impl Redlock {
                 "nodes that vote keep no minimum hold; file and redis do",
             ));
         }
-        if matches!(request.mode, Mode::Permit { .. }) {
-            return Err(Failure::unsupported(
-                "permits cannot be counted by majorities; file and redis have semaphores",
-            ));
-        }
         Ok(())
     }
 
@@ -130,11 +126,27 @@ impl Redlock {
             return Ok(Attempt::Ended);
         };
         let renewal = Renewal::new(name.clone(), owner.clone(), *mode, token, *ttl);
-        match renewal::run(&self.roster, &[renewal]).await.pop() {
-            Some(Ok(Renewed::Renewed(_))) => Ok(attempt::grant(token, request)),
+        match self.renew(&[renewal]).await.pop() {
+            Some(Ok(Renewed::Renewed(ttl))) => Ok(Attempt::Granted(Grant::new(token, ttl))),
             Some(Err(failure)) => Err(failure),
             Some(Ok(_)) | None => Ok(Attempt::Ended),
         }
+    }
+
+    /// Notes what was won.
+    fn keep(&self, requests: &[Request], won: Vec<Won>, lanes: &[Option<Orders>]) -> Vec<Grant> {
+        let keep = |(request, won): (&Request, Won)| {
+            let Won { token, slots } = won;
+            let lanes = lanes.to_vec();
+            let lease = Lease {
+                token,
+                slots,
+                lanes,
+            };
+            self.leases.add(&request.name, &request.owner, lease);
+            Grant::new(token, request.ttl)
+        };
+        requests.iter().zip(won).map(keep).collect()
     }
 
     /// Releases on every node, through its lane where that is still at work.
@@ -144,11 +156,14 @@ impl Redlock {
         owner: &Owner,
     ) -> mpsc::UnboundedReceiver<(usize, Result<Released, Failure>)> {
         let (sender, answers) = mpsc::unbounded_channel();
+        self.leases.give_up(owner);
         let lanes = self.leases.remove(name, owner).map(|lease| lease.lanes);
         let mut lanes = lanes.unwrap_or_default();
         for at in 0..self.roster.members.len() {
             if let Some(lane) = lanes.get_mut(at).and_then(Option::take)
-                && lane.send(Order::Release(sender.clone())).is_ok()
+                && lane
+                    .send(Order::Release(owner.clone(), sender.clone()))
+                    .is_ok()
             {
                 continue;
             }
@@ -172,6 +187,7 @@ impl Backend for Redlock {
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = Capabilities::new("redlock");
         capabilities.shared = true;
+        capabilities.permits = true;
         capabilities.detach = true;
         capabilities.fresh_owners = true;
         capabilities.networked = true;
@@ -196,11 +212,11 @@ impl Backend for Redlock {
             self.waits
                 .add(name, owner, ticket, now, now.after(wait.patience));
         }
-        match attempt::run(&self.roster, &self.leases, request).await {
-            Outcome::Won(token, lanes) => {
+        match attempt::run(&self.roster, &self.leases, std::slice::from_ref(request)).await {
+            Outcome::Won(won, lanes) => {
                 self.waits.remove(name, owner);
-                self.leases.add(name, owner, Lease { token, lanes });
-                Ok(attempt::grant(token, request))
+                let mut won = self.keep(std::slice::from_ref(request), won, &lanes);
+                won.pop().map(Attempt::Granted).ok_or_else(nothing)
             }
             Outcome::Lost(loss) => loss.answer(&self.roster, request, ticket),
         }
@@ -212,22 +228,30 @@ impl Backend for Redlock {
             let message = format!("a TTL is above max_ttl, {max:?}");
             return renewals.iter().map(|_| Err(invalid(&*message))).collect();
         }
-        // An owner that holds under another fencing token is another lease.
-        let other = |renewal: &Renewal| {
+        let mut answers = Vec::new();
+        let mut claims = Vec::new();
+        for renewal in renewals {
             let token = self.leases.token(&renewal.name, &renewal.owner);
-            token.is_some_and(|token| token != renewal.token)
-        };
-        let known: Vec<Renewal> = renewals.iter().filter(|it| !other(it)).cloned().collect();
-        let mut answers = renewal::run(&self.roster, &known).await.into_iter();
-        let answer = |renewal: &Renewal| {
-            if other(renewal) {
-                return Ok(Renewed::NotOurs);
+            // An owner that holds under another fencing token is another lease.
+            if token.is_some_and(|token| token != renewal.token) {
+                answers.push(Some(Ok(Renewed::NotOurs)));
+                continue;
             }
-            answers
-                .next()
-                .unwrap_or_else(|| Err(Failure::no_answer("not asked")))
-        };
-        renewals.iter().map(answer).collect()
+            match slots::claim(&self.roster, &self.leases, renewal).await {
+                Ok(claim) => {
+                    claims.push(claim);
+                    answers.push(None);
+                }
+                Err(failure) => answers.push(Some(Err(failure))),
+            }
+        }
+        let mut asked = renewal::run(&self.roster, &self.leases, claims)
+            .await
+            .into_iter();
+        let asked = |answer: Option<_>| answer.or_else(|| asked.next());
+        let answers = answers.into_iter().map(asked);
+        let missing = || Err(Failure::no_answer("not asked"));
+        answers.map(|it| it.unwrap_or_else(missing)).collect()
     }
 
     async fn release(
@@ -315,6 +339,10 @@ impl fmt::Debug for Redlock {
         let nodes = self.roster.members.iter().map(|member| &member.address);
         f.debug_list().entries(nodes).finish()
     }
+}
+
+fn nothing() -> Failure {
+    Failure::no_answer("an attempt was won without a lock")
 }
 
 /// Passes on what one node tells.

@@ -8,8 +8,8 @@ use leasehold_core::{
 };
 use tokio::sync::{mpsc, oneshot};
 
-use super::roster::Roster;
-use crate::backend::Failure;
+use super::{lane, leases::Leases, roster::Roster};
+use crate::backend::{Failure, node::Claim};
 
 /// The answers of one node to all leases of a round.
 type Answers = Vec<Result<Renewed, Failure>>;
@@ -18,32 +18,30 @@ type Answers = Vec<Result<Renewed, Failure>>;
 /// nodes say later is still used to replant.
 pub(super) async fn run(
     roster: &Arc<Roster>,
-    renewals: &[Renewal],
+    leases: &Arc<Leases>,
+    claims: Vec<Claim>,
 ) -> Vec<Result<Renewed, Failure>> {
     let (sender, receiver) = oneshot::channel();
+    let count = claims.len();
     let round = Round {
         roster: Arc::clone(roster),
-        renewals: renewals.to_vec(),
-        extensions: renewals
-            .iter()
-            .map(|_| Extension::new(roster.size))
-            .collect(),
-        verdicts: vec![None; renewals.len()],
+        leases: Arc::clone(leases),
+        extensions: vec![Extension::new(roster.size); count],
+        claims: claims.into(),
+        verdicts: vec![None; count],
         causes: vec![None; roster.members.len()],
     };
     tokio::spawn(round.run(sender));
     match receiver.await {
         Ok(answers) => answers,
-        Err(_) => renewals
-            .iter()
-            .map(|_| Err(Failure::no_answer("the runtime is shutting down")))
-            .collect(),
+        Err(_) => vec![Err(Failure::no_answer("the runtime is shutting down")); count],
     }
 }
 
 struct Round {
     roster: Arc<Roster>,
-    renewals: Vec<Renewal>,
+    leases: Arc<Leases>,
+    claims: Arc<[Claim]>,
     extensions: Vec<Extension>,
     verdicts: Vec<Option<Verdict>>,
     /// Why a node did not answer.
@@ -71,14 +69,13 @@ impl Round {
     /// Sends the round to every node.
     fn ask(&self) -> mpsc::UnboundedReceiver<(usize, Answers)> {
         let (sender, answers) = mpsc::unbounded_channel();
-        let renewals: Arc<[Renewal]> = self.renewals.clone().into();
         for at in 0..self.roster.members.len() {
-            let (roster, renewals) = (Arc::clone(&self.roster), Arc::clone(&renewals));
+            let (roster, claims) = (Arc::clone(&self.roster), Arc::clone(&self.claims));
             let sender = sender.clone();
             tokio::spawn(async move {
                 let answers = match roster.session(at).await {
-                    Ok(session) => session.extend(&renewals).await,
-                    Err(failure) => renewals.iter().map(|_| Err(failure.clone())).collect(),
+                    Ok(session) => session.extend(&claims).await,
+                    Err(failure) => vec![Err(failure); claims.len()],
                 };
                 let _ = sender.send((at, answers));
             });
@@ -87,8 +84,11 @@ impl Round {
     }
 
     fn take_in(&mut self, at: usize, index: usize, reply: Result<Renewed, Failure>) {
+        let shares = self.claims[index].renewal.mode.is_shared();
         let reply = match reply {
             Ok(Renewed::Renewed(_)) => Reply::Kept,
+            // Whether it may share with those that hold is the node's to say.
+            Ok(Renewed::NotOurs) if shares => Reply::Beside,
             Ok(Renewed::NotOurs) => Reply::NotOurs,
             Ok(Renewed::Missing) => Reply::Missing,
             Err(failure) => {
@@ -102,16 +102,21 @@ impl Round {
         }
         if self.verdicts[index] == Some(Verdict::Kept) {
             for at in extension.replant(self.roster.trusted()).iter() {
-                let claim = self.renewals[index].clone();
-                tokio::spawn(replant(Arc::clone(&self.roster), at, claim));
+                let replant = Replant {
+                    roster: Arc::clone(&self.roster),
+                    leases: Arc::clone(&self.leases),
+                    at,
+                    claim: self.claims[index].clone(),
+                };
+                tokio::spawn(replant.run());
             }
         }
     }
 
     fn answers(&self) -> Vec<Result<Renewed, Failure>> {
-        let verdicts = self.renewals.iter().zip(&self.verdicts);
-        let answer = |(renewal, verdict): (&Renewal, &Option<Verdict>)| match verdict {
-            Some(Verdict::Kept) => Ok(Renewed::Renewed(renewal.ttl)),
+        let verdicts = self.claims.iter().zip(&self.verdicts);
+        let answer = |(claim, verdict): (&Claim, &Option<Verdict>)| match verdict {
+            Some(Verdict::Kept) => Ok(Renewed::Renewed(claim.renewal.ttl)),
             Some(Verdict::Lost(answer)) => Ok(*answer),
             Some(Verdict::Missed) | None => Err(self.failure()),
         };
@@ -132,16 +137,35 @@ impl Round {
 }
 
 /// Gives the lease again to a node that lost it. Too late it only delays others by one TTL.
-async fn replant(roster: Arc<Roster>, at: usize, claim: Renewal) {
-    let address = &roster.members[at].address;
-    let planted = match roster.voter(at).await {
-        Ok(session) => session.replant(&claim).await,
-        Err(failure) => Err(failure),
-    };
-    let name = &claim.name;
-    match planted {
-        Ok(true) => tracing::info!(%name, node = address, "gave the lease again to a node"),
-        Ok(false) => tracing::warn!(%name, node = address, "another holds on a node"),
-        Err(failure) => tracing::debug!(%name, node = address, %failure, "not replanted"),
+struct Replant {
+    roster: Arc<Roster>,
+    leases: Arc<Leases>,
+    at: usize,
+    claim: Claim,
+}
+
+impl Replant {
+    async fn run(self) {
+        let address = &self.roster.members[self.at].address;
+        let name = &self.claim.renewal.name;
+        match self.plant().await {
+            Ok(true) => tracing::info!(%name, node = address, "gave the lease again to a node"),
+            Ok(false) => tracing::debug!(%name, node = address, "another holds on a node"),
+            Err(failure) => tracing::debug!(%name, node = address, %failure, "not replanted"),
+        }
+    }
+
+    async fn plant(&self) -> Result<bool, Failure> {
+        let Renewal { owner, .. } = &self.claim.renewal;
+        if self.leases.is_given_up(owner) {
+            return Ok(false);
+        }
+        let session = self.roster.voter(self.at).await?;
+        let planted = session.replant(&self.claim).await;
+        // A release in between may have been there first.
+        if self.leases.is_given_up(owner) {
+            lane::give_back(&self.roster, self.at, &self.claim.renewal, true).await;
+        }
+        planted
     }
 }

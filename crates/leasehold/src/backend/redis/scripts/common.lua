@@ -40,11 +40,12 @@ local function split(text)
   if owner and string.find(owner, ';', 1, true) == 27 then return owner, number end
 end
 
--- A shared holder: `<owner><weight>`, with `@<granted, ms>` behind it under a minimum hold; while
--- only its minimum hold runs, `~kept;<owner><weight>`.
+-- A shared holder: `<owner><weight>`, with `@<granted, ms>` behind it under a minimum hold, and
+-- `#<slots>` where several nodes vote (slots.lua); while only its minimum hold runs,
+-- `~kept;<owner><weight>`.
 local function split_member(member)
-  local owner, weight, granted = string.match(member, '^(.*;)(%d+)@?(%d*)$')
-  return owner, tonumber(weight), tonumber(granted)
+  local owner, weight, granted, slots = string.match(member, '^(.*;)(%d+)@?(%d*)#?([%d,-]*)$')
+  return owner, tonumber(weight), tonumber(granted), slots
 end
 
 -- The member of `owner`, found at once when it has this weight and no minimum hold; otherwise
@@ -145,6 +146,7 @@ local function seat(state, owner, want, token)
   end
   local member = owner .. int(want.weight)
   if want.hold > 0 then member = member .. '@' .. int(now) end
+  if want.slots then member = member .. '#' .. want.slots end
   call('ZADD', held, expiry, member)
   follow_holders()
   state.used = state.used + want.weight

@@ -4,15 +4,16 @@
 -- KEYS[3i-1]    fence    the counters of their slots
 -- KEYS[3i]      held     zset: shared holder -> expiry in server milliseconds
 -- KEYS[3n+1]    waiters  of the first of them: never changed
--- ARGV[3i-2]    owner    unique per attempt, ends in `;`
--- ARGV[3i-1]    token    the fencing token of the majority
--- ARGV[3i]      ttl      ms that it is to live from now
+-- ARGV[4i-3]    owner    unique per attempt, ends in `;`
+-- ARGV[4i-2]    token    the fencing token of the majority
+-- ARGV[4i-1]    ttl      ms that it is to live from now
+-- ARGV[4i]      slots    of permits: those that the majority gave (slots.lua); else empty
 --
 -- Returns  one letter for each lock: r renewed, n not ours, m missing
 --
--- Why a script: as renew.lua. Only the owner is compared: it asks once, and a node that voted late
--- still has a fencing token of its own. The counter is raised too, so that the majority's token
--- spreads; a full server refuses that, and renews all the same.
+-- Why a script: as renew.lua. Only the owner is compared, and its slots: it asks once, and a node
+-- that voted late still has a fencing token of its own. The counter is raised too, so that the
+-- majority's token spreads; a full server refuses that, and renews all the same.
 
 local call = redis.call
 local time = call('TIME')
@@ -28,7 +29,12 @@ local function find(held, owner)
   end
 end
 
-local function extend(lock, held, owner, ttl)
+-- A node may have given other permits than the majority did: they are none of this lease.
+local function has(member, slots)
+  return slots == '' or string.sub(member, -#slots - 1) == '#' .. slots
+end
+
+local function extend(lock, held, owner, ttl, slots)
   local value = redis.pcall('GET', lock)
   if not value then return 'm' end
   if type(value) ~= 'string' then return 'n' end
@@ -40,6 +46,7 @@ local function extend(lock, held, owner, ttl)
   call('ZREMRANGEBYSCORE', held, '-inf', '(' .. int(now))
   local member = find(held, owner)
   if not member then return call('EXISTS', held) == 1 and 'n' or 'm' end
+  if not has(member, slots) then return 'n' end
   if tonumber(call('ZSCORE', held, member)) < now + ttl then
     call('ZREM', held, member)
     call('ZADD', held, int(now + ttl), member)
@@ -52,11 +59,11 @@ end
 
 local answers, doubt = {}, false
 for i = 1, (#KEYS - 1) / 3 do
-  local k = 3 * i
-  answers[i] = extend(KEYS[k - 2], KEYS[k], ARGV[k - 2], tonumber(ARGV[k]))
+  local k, a = 3 * i, 4 * i
+  answers[i] = extend(KEYS[k - 2], KEYS[k], ARGV[a - 3], tonumber(ARGV[a - 1]), ARGV[a])
   if answers[i] == 'r' then
     local last = tonumber(call('GET', KEYS[k - 1]) or '0') or 0
-    if last < tonumber(ARGV[k - 1]) then redis.pcall('SET', KEYS[k - 1], ARGV[k - 1]) end
+    if last < tonumber(ARGV[a - 2]) then redis.pcall('SET', KEYS[k - 1], ARGV[a - 2]) end
   else
     doubt = true
   end

@@ -30,7 +30,9 @@ elseif state.kind == 'shared' then
     result = 1
   end
 end
-if result == 1 and channel ~= '' and call('EXISTS', lock) == 0 then
+-- A permit given up can be taken although others are held.
+local permit = state.kind == 'shared' and state.limit > 0
+if result == 1 and (permit or call('EXISTS', lock) == 0) and channel ~= '' then
   try('PUBLISH', channel, ARGV[3])
 end
 return result

@@ -29,7 +29,7 @@ local queue = call('ZRANGE', KEYS[3], 0, -1, 'WITHSCORES')
 local wants = {}
 for i = 1, #queue, 2 do wants[#wants + 1] = call('HGET', KEYS[4], queue[i]) or '' end
 local function note(holder)
-  local text = redis.pcall('HGET', KEYS[6], string.match(holder, '^(.*;)%d+@?%d*$') or '')
+  local text = redis.pcall('HGET', KEYS[6], string.match(holder, '^(.*;)[^;]*$') or '')
   return type(text) == 'string' and text
 end
 local notes = {}

@@ -3,9 +3,12 @@
 -- KEYS[1]  lock      KEYS[2]  fence     KEYS[3]  queue     KEYS[4]  waiters   KEYS[5]  held
 --                    what they hold: common.lua
 -- ARGV[1]  owner     unique per attempt, ends in `;`
--- ARGV[2]  mode      x exclusive, s shared by readers
--- ARGV[3]  token     the fencing token of the majority
--- ARGV[4]  ttl       ms
+-- ARGV[2]  mode      x exclusive, s shared
+-- ARGV[3]  limit     permits in all; 0 for readers, and for x
+-- ARGV[4]  weight    permits it has; 1 for readers, and for x
+-- ARGV[5]  token     the fencing token of the majority
+-- ARGV[6]  ttl       ms
+-- ARGV[7]  slots     of permits: those that the majority gave (slots.lua)
 --
 -- Returns  1         the owner holds here
 --          0         another does
@@ -13,14 +16,20 @@
 -- Why a script: the counter must be raised in the step that gives the lease, and first.
 
 -- include common.lua
+-- include slots.lua
 
-local owner, token = ARGV[1], ARGV[3]
-local want = { mode = ARGV[2], limit = 0, weight = 1, ttl = tonumber(ARGV[4]), hold = 0 }
+local owner, token = ARGV[1], ARGV[5]
+local want = { mode = ARGV[2], limit = tonumber(ARGV[3]), weight = tonumber(ARGV[4]),
+  ttl = tonumber(ARGV[6]), hold = 0, slots = ARGV[7] ~= '' and ARGV[7] or nil }
 
 local state = look()
 if state.kind == 'exclusive' and state.owner == owner then return 1 end
-if state.kind == 'shared' and find_member(owner, 1, state) then return 1 end
-if not fits(state, want) then
+local member = state.kind == 'shared' and find_member(owner, want.weight, state, true)
+if member then
+  local _, _, _, slots = split_member(member)
+  return slots == (want.slots or '') and 1 or 0
+end
+if not fits(state, want) or want.slots and not are_free(state, want.slots) then
   write_nothing()
   return 0
 end
