@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use leasehold::backend::{file, memory, node::Node, redis, redlock};
+use leasehold::backend::{file, memory, node::Node, redis, redlock, zookeeper};
 use leasehold_testkit::{conformance::Topology, servers::redis::RedisServer};
 
 pub mod shared;
@@ -109,5 +109,27 @@ impl Topology for Redlock {
         redlock::Redlock::connect(self.nodes(), settings)
             .await
             .expect("servers that run")
+    }
+}
+
+/// A ZooKeeper that all cases share, each under a prefix of its own.
+#[derive(Debug)]
+pub struct ZooKeeper(String);
+
+impl Topology for ZooKeeper {
+    type Backend = zookeeper::ZooKeeper;
+
+    async fn start() -> Self {
+        let (servers, prefix) = shared::zookeeper();
+        // Leases of some cases are long; what is left of a session must be longer.
+        let options = "session_timeout=300s&sync_window=5s";
+        Self(format!("{}/?{options}&prefix={prefix}", servers.url()))
+    }
+
+    async fn connect(&self) -> Self::Backend {
+        let config = zookeeper::Config::from_url(&self.0).expect("the URL of a server");
+        zookeeper::ZooKeeper::connect(config)
+            .await
+            .expect("a server that runs")
     }
 }

@@ -22,6 +22,10 @@ mod redlock {
     leasehold_testkit::conformance!(leasehold_tests::topology::Redlock);
 }
 
+mod zookeeper {
+    leasehold_testkit::conformance!(leasehold_tests::topology::ZooKeeper);
+}
+
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// Every case function in the suite's source is in its list.

@@ -192,4 +192,15 @@ impl Waiting {
             alive_for,
         }
     }
+
+    /// One that waits by another program's doing; how long it is alive, nobody says.
+    #[must_use]
+    pub const fn foreign(value: String, mode: Mode, ticket: u64) -> Self {
+        Self {
+            value,
+            mode,
+            ticket,
+            alive_for: Duration::ZERO,
+        }
+    }
 }

@@ -6,6 +6,8 @@ use std::{sync::Arc, time::Duration};
 use crate::backend::file::{Config, File};
 #[cfg(feature = "redis")]
 use crate::backend::redis;
+#[cfg(feature = "zookeeper")]
+use crate::backend::zookeeper;
 #[cfg(feature = "redlock")]
 use crate::backend::{node::Node, redlock};
 use crate::{
@@ -34,6 +36,7 @@ pub(crate) async fn open(url: &str, options: Options) -> Result<Arc<dyn ErasedBa
             open_redis(url, options).await
         }
         "redlock" | "redlocks" => open_redlock(url, options).await,
+        "zookeeper" => open_zookeeper(url, options).await,
         _ => Err(unknown(url, scheme)),
     }
 }
@@ -52,7 +55,8 @@ fn unknown(url: &str, scheme: &str) -> Error {
         format!("no store is known for URLs that begin with {shown}:")
     };
     Error::new(ErrorKind::Invalid, message).with_hint(
-        "known are file:PATH, redis://HOST:PORT, redlock://HOST:PORT,HOST:PORT,... and memory:",
+        "known are file:PATH, redis://HOST:PORT, redlock://HOST:PORT,HOST:PORT,..., \
+         zookeeper://HOST:PORT,HOST:PORT,... and memory:",
     )
 }
 
@@ -103,6 +107,23 @@ async fn open_redlock(url: &str, options: Options) -> Result<Arc<dyn ErasedBacke
     ))
 }
 
+#[cfg(feature = "zookeeper")]
+async fn open_zookeeper(url: &str, options: Options) -> Result<Arc<dyn ErasedBackend>> {
+    let mut config = zookeeper::Config::from_url(url)?
+        .with_connect_timeout(options.connect_timeout)
+        .with_call_timeout(options.call_timeout)
+        .with_random(options.random);
+    if let Some(prefix) = options.prefix {
+        config = config.with_prefix(&prefix)?;
+    }
+    Ok(Arc::new(zookeeper::ZooKeeper::connect(config).await?))
+}
+
+#[cfg(not(feature = "zookeeper"))]
+async fn open_zookeeper(url: &str, _: Options) -> Result<Arc<dyn ErasedBackend>> {
+    Err(feature_off(url, "zookeeper"))
+}
+
 #[cfg(not(feature = "redlock"))]
 async fn open_redlock(url: &str, _: Options) -> Result<Arc<dyn ErasedBackend>> {
     Err(feature_off(url, "redlock"))
@@ -118,7 +139,12 @@ async fn open_redis(url: &str, _: Options) -> Result<Arc<dyn ErasedBackend>> {
     Err(feature_off(url, "redis"))
 }
 
-#[cfg(not(all(feature = "file", feature = "redis", feature = "redlock")))]
+#[cfg(not(all(
+    feature = "file",
+    feature = "redis",
+    feature = "redlock",
+    feature = "zookeeper"
+)))]
 fn feature_off(url: &str, feature: &str) -> Error {
     let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
     let message = format!("this program was built without the store for {scheme}: URLs");

@@ -36,6 +36,8 @@ pub mod redis;
 #[cfg(feature = "redlock")]
 pub mod redlock;
 mod token_base;
+#[cfg(feature = "zookeeper")]
+pub mod zookeeper;
 
 /// A store that carries locks.
 ///
