@@ -105,8 +105,8 @@ impl Ground {
         all.join("\n")
     }
 
-    /// As [`Ground::stored`], once the slowest node has what a majority has: whoever takes a lock on
-    /// several nodes goes on before that.
+    /// As [`Ground::stored`], once the slowest node has what a majority has: whoever takes a lock
+    /// on several nodes goes on before that.
     pub(crate) async fn settled(&self, name: &str) -> String {
         /// Without the fencing token: a late node may have given us another.
         fn owner(line: &str) -> &str {

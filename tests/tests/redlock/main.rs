@@ -52,6 +52,22 @@ impl Nodes {
         Redlock::connect(self.0.nodes(), settings).await.unwrap()
     }
 
+    /// How many scripts the nodes have run.
+    fn calls(&self) -> u64 {
+        let of = |server: &RedisServer| {
+            let stats = server.cli(&["INFO", "commandstats"]);
+            let calls = |line: &str| {
+                line.strip_prefix("cmdstat_evalsha:calls=")?
+                    .split(',')
+                    .next()?
+                    .parse()
+                    .ok()
+            };
+            stats.lines().find_map(calls).unwrap_or(0_u64)
+        };
+        self.0.0.iter().map(of).sum()
+    }
+
     /// What each node has under the name's key.
     fn values(&self, name: &str) -> Vec<String> {
         let key = format!("lock:{name}");
@@ -73,4 +89,14 @@ async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
         assert!(begun.elapsed() < Duration::from_secs(10), "not: {what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// Whether longer runs are wanted.
+fn is_deep() -> bool {
+    std::env::var_os("LEASEHOLD_DEEP").is_some()
+}
+
+/// How much of something is done, normally and in the deep tier.
+fn size(normal: usize, deep: usize) -> usize {
+    if is_deep() { deep } else { normal }
 }

@@ -47,6 +47,12 @@ pub fn news(round_trip: Duration, age: Duration, dice: u64) -> Duration {
     scaled(round_trip * 4 / aged(age), dice)
 }
 
+/// The pause of one that has just come where others wait: longer than most of theirs after news.
+#[must_use]
+pub fn newcomer(round_trip: Duration, dice: u64) -> Duration {
+    round_trip * 2 + scaled(round_trip * 4, dice)
+}
+
 /// By how much a waiter's pauses shrink: one more for each quarter of a second, up to twelve.
 fn aged(age: Duration) -> u32 {
     let quarters = u32::try_from(age.as_millis() / 250).unwrap_or(u32::MAX);

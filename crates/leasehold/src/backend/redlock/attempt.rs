@@ -13,6 +13,7 @@ use leasehold_core::{
 use tokio::sync::mpsc;
 
 use super::{
+    gate::Gate,
     lane::{self, Order, Orders, Said},
     leases::Leases,
     limit,
@@ -25,6 +26,10 @@ use crate::{
     },
     clock::Clock,
 };
+
+/// When one that a single node refused asks all, without news: what that node has can be the rest
+/// of an attempt that failed.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// What an attempt came to.
 pub(super) enum Outcome {
@@ -45,14 +50,17 @@ pub(super) struct Loss {
     votes: Vec<Option<Result<Vote, Failure>>>,
     stuck: Vec<bool>,
     took: Duration,
+    /// Refused by the node that was asked first; the others were not asked.
+    early: bool,
 }
 
-/// Asks every node for its vote about all of `requests`, and raises those that are behind. Dropped,
-/// it undoes everything.
+/// Asks every node for its vote about all of `requests`, the node `first` before the others if
+/// there is such, and raises those that are behind. Dropped, it undoes everything.
 pub(super) async fn run(
     roster: &Arc<Roster>,
     leases: &Arc<Leases>,
     requests: &[Request],
+    first: Option<usize>,
 ) -> Outcome {
     let clock = &roster.settings.clock;
     let limit = requests.iter().map(time_limit).min().unwrap_or_default();
@@ -72,16 +80,18 @@ pub(super) async fn run(
     let bids: Arc<[Bid]> = requests.iter().map(|it| bid(roster, it)).collect();
     // With too many stuck, asking the others would only get in the way of those who can win.
     let asks = |at: &usize| is_open && !stuck.contains(*at);
-    let lanes = nodes
-        .clone()
-        .zip(passes)
-        .map(|(at, pass)| asks(&at).then(|| lane::start(roster, at, &bids, sender.clone(), pass)));
+    let gate = Gate::new(first.filter(asks));
+    let lanes = nodes.clone().zip(passes).map(|(at, pass)| {
+        asks(&at).then(|| lane::start(roster, at, &bids, sender.clone(), pass, &gate))
+    });
     let mut poll = Poll {
         lanes: lanes.collect(),
         votes: nodes.clone().map(|_| None).collect(),
         won: vec![None; contests.len()],
         contests,
         said,
+        gate,
+        early: false,
     };
     drop(sender);
     match poll.decide(clock, limit, latest).await {
@@ -99,6 +109,7 @@ pub(super) async fn run(
                 votes: poll.votes,
                 stuck: nodes.map(|at| stuck.contains(at)).collect(),
                 took: clock.now() - began,
+                early: poll.early,
             })
         }
     }
@@ -138,6 +149,9 @@ struct Poll {
     contests: Vec<Offers<Slots>>,
     won: Vec<Option<FencingToken>>,
     said: mpsc::UnboundedReceiver<(usize, Said)>,
+    gate: Gate,
+    /// The first node has refused while the others were not asked.
+    early: bool,
 }
 
 impl Poll {
@@ -164,6 +178,10 @@ impl Poll {
                     let offers = (0..self.contests.len()).map(|index| read(&vote, index));
                     let offers: Vec<Offer<Slots>> = offers.collect();
                     self.votes[at] = Some(vote);
+                    if self.gate.is_first(at) && self.is_alone_and_refused(at) {
+                        self.early = true;
+                        return Err(Defeat::Held);
+                    }
                     for (index, offer) in offers.into_iter().enumerate() {
                         let next = self.contests[index].voted(now, at, offer);
                         self.follow(index, next)?;
@@ -215,6 +233,11 @@ impl Poll {
         .collect()
     }
 
+    /// Whether the node `at` has refused and no other has been asked.
+    fn is_alone_and_refused(&self, at: usize) -> bool {
+        self.gate.is_shut() && matches!(self.votes[at], Some(Ok(Vote::Held(_))))
+    }
+
     fn order(&self, order: impl Fn() -> Order) {
         for orders in self.lanes.iter().flatten() {
             let _ = orders.send(order());
@@ -234,10 +257,14 @@ fn read(vote: &Result<Vote, Failure>, index: usize) -> Offer<Slots> {
 }
 
 impl Loss {
+    /// Whether others were in the way.
+    pub(super) const fn is_to_others(&self) -> bool {
+        !matches!(self.defeat, Defeat::Unreachable | Defeat::TooLate)
+    }
+
     /// Why nothing was to be had, if it was not for others that hold.
     pub(super) fn trouble(&self, roster: &Roster) -> Option<Failure> {
-        let trouble = matches!(self.defeat, Defeat::Unreachable | Defeat::TooLate);
-        trouble.then(|| self.failure(roster))
+        (!self.is_to_others()).then(|| self.failure(roster))
     }
 
     /// The answer to the caller. One that waits pauses until it is worth asking again.
@@ -264,10 +291,21 @@ impl Loss {
         }
         let settings = &roster.settings;
         let age = settings.clock.wall_micros().saturating_sub(ticket);
-        // Held here by one and there by another: neither can have a majority.
-        let split = self.defeat == Defeat::Held && holder.is_none();
+        let is_permit = matches!(request.mode, Mode::Permit { .. });
+        let defeat = match (self.defeat, &holder) {
+            // Held here by one and there by another: neither can have a majority.
+            (Defeat::Held, None) => Defeat::Split,
+            // What was given to us is what another could do without.
+            (Defeat::Split, Some(_)) if !is_permit => Defeat::Held,
+            (defeat, _) => defeat,
+        };
+        let change_in = if self.early {
+            change_in.min(LOOK_AGAIN)
+        } else {
+            change_in
+        };
         let loser = Loser {
-            defeat: if split { Defeat::Split } else { self.defeat },
+            defeat,
             round_trip: self.took,
             age: Duration::from_micros(age),
             change_in,

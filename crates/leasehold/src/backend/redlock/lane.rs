@@ -9,7 +9,7 @@ use std::sync::Arc;
 use leasehold_core::{FencingToken, Name, Owner, Released, Renewal, Request, backoff::Backoff};
 use tokio::sync::mpsc;
 
-use super::{leases::Pass, roster::Roster};
+use super::{gate::Gate, leases::Pass, roster::Roster};
 use crate::backend::{
     Failure, Sent,
     node::{Bid, Session, Slots, Vote},
@@ -50,6 +50,7 @@ pub(super) fn start(
     bids: &Arc<[Bid]>,
     said: mpsc::UnboundedSender<(usize, Said)>,
     pass: Pass,
+    gate: &Gate,
 ) -> Orders {
     let (sender, orders) = mpsc::unbounded_channel();
     let lane = Lane {
@@ -59,6 +60,7 @@ pub(super) fn start(
         here: Vec::new(),
         said,
         orders,
+        gate: gate.clone(),
         _pass: pass,
     };
     tokio::spawn(lane.run());
@@ -73,12 +75,19 @@ struct Lane {
     here: Vec<usize>,
     said: mpsc::UnboundedSender<(usize, Said)>,
     orders: mpsc::UnboundedReceiver<Order>,
+    gate: Gate,
     _pass: Pass,
 }
 
 impl Lane {
     async fn run(mut self) {
+        if !self.goes().await {
+            return;
+        }
         let (session, vote) = self.vote().await;
+        if self.gate.is_first(self.at) && !matches!(vote, Ok(Vote::Held(_))) {
+            self.gate.open();
+        }
         let left = match &vote {
             Ok(vote) => matches!(vote, Vote::Granted(_)),
             Err(failure) => failure.sent() == Sent::Maybe,
@@ -113,11 +122,25 @@ impl Lane {
         }
     }
 
+    /// Waits for the lane's turn; `false` if the attempt was over before anything was sent.
+    async fn goes(&mut self) -> bool {
+        tokio::select! { biased;
+            () = self.gate.pass(self.at, &self.roster.settings.clock) => true,
+            order = self.orders.recv() => {
+                if let Some(Order::Release(_, answers)) = order {
+                    let _ = answers.send((self.at, Ok(Released::NotOurs)));
+                }
+                false
+            }
+        }
+    }
+
     /// Asks for the vote, once.
     async fn vote(&self) -> (Option<Arc<dyn Session>>, Result<Vote, Failure>) {
         let member = &self.roster.members[self.at];
         let clock = &self.roster.settings.clock;
-        member.traffic.begin(clock.now());
+        let begun = clock.now();
+        member.traffic.begin(begun);
         let session = self.roster.voter(self.at).await;
         let result = match session {
             Ok(session) => {
@@ -130,7 +153,7 @@ impl Lane {
             }
             Err(failure) => (None, Err(failure)),
         };
-        member.traffic.end(clock.now());
+        member.traffic.end(begun, clock.now());
         result
     }
 

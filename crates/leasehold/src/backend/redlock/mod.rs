@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use leasehold_core::{
-    Attempt, ClientId, Grant, Name, Owner, Released, Renewal, Renewed, Request, Status,
+    Attempt, ClientId, Grant, Mode, Name, Owner, Released, Renewal, Renewed, Request, Status,
     quorum::{Size, pause},
 };
 use tokio::sync::mpsc;
@@ -13,6 +13,7 @@ pub use self::config::{Config, Settings};
 use self::{
     attempt::{Outcome, Won},
     config::invalid,
+    heat::Heat,
     lane::{Order, Orders},
     leases::{Lease, Leases},
     roster::Roster,
@@ -27,6 +28,8 @@ use crate::clock::Clock;
 mod attempt;
 mod config;
 mod connect;
+mod gate;
+mod heat;
 mod lane;
 mod leases;
 mod limit;
@@ -41,6 +44,7 @@ mod waits;
 pub struct Redlock {
     roster: Arc<Roster>,
     waits: Arc<Waits>,
+    heat: Arc<Heat>,
     leases: Arc<Leases>,
     /// Ends the tasks that pass on news.
     _stop: DropGuard,
@@ -75,6 +79,7 @@ impl Redlock {
         let this = Self {
             roster,
             waits: Arc::default(),
+            heat: Arc::default(),
             leases: Arc::default(),
             _stop: CancellationToken::new().drop_guard(),
         };
@@ -88,6 +93,7 @@ impl Redlock {
             let ear = Ear {
                 roster: Arc::clone(&self.roster),
                 waits: Arc::clone(&self.waits),
+                heat: Arc::clone(&self.heat),
                 stop: stop.clone(),
             };
             tokio::spawn(ear.listen(news));
@@ -111,6 +117,16 @@ impl Redlock {
             ));
         }
         Ok(())
+    }
+
+    /// In a crowd, one that has just come lets those ask who have waited.
+    async fn let_others_ask(&self, name: &Name, ticket: Option<u64>) {
+        let Settings { clock, random, .. } = &self.roster.settings;
+        let now = clock.now();
+        if ticket.is_none() && self.heat.is_crowded(name, now) {
+            let pause = pause::newcomer(ROUND_TRIP, random.bits());
+            clock.sleep_until(now.after(pause)).await;
+        }
     }
 
     /// An owner asks once. If it holds, it is renewed instead.
@@ -206,19 +222,34 @@ impl Backend for Redlock {
         }
         let clock = &self.roster.settings.clock;
         let ticket = request.wait.and_then(|wait| wait.ticket);
-        let ticket = ticket.unwrap_or_else(|| clock.wall_micros());
+        let ticket = ticket.unwrap_or_else(|| self.waits.ticket(clock.wall_micros()));
+        let mut first = None;
         if let Some(wait) = request.wait {
+            self.let_others_ask(name, wait.ticket).await;
             let now = clock.now();
             self.waits
                 .add(name, owner, ticket, now, now.after(wait.patience));
+            let is_permit = matches!(request.mode, Mode::Permit { .. });
+            if !is_permit && self.heat.is_rush(name, now) {
+                first = self.roster.first();
+            }
         }
-        match attempt::run(&self.roster, &self.leases, std::slice::from_ref(request)).await {
+        let requests = std::slice::from_ref(request);
+        match attempt::run(&self.roster, &self.leases, requests, first).await {
             Outcome::Won(won, lanes) => {
                 self.waits.remove(name, owner);
-                let mut won = self.keep(std::slice::from_ref(request), won, &lanes);
+                if request.mode == Mode::Exclusive {
+                    self.waits.calm(name);
+                }
+                let mut won = self.keep(requests, won, &lanes);
                 won.pop().map(Attempt::Granted).ok_or_else(nothing)
             }
-            Outcome::Lost(loss) => loss.answer(&self.roster, request, ticket),
+            Outcome::Lost(loss) => {
+                if loss.is_to_others() {
+                    self.heat.lost(name, clock.now());
+                }
+                loss.answer(&self.roster, request, ticket)
+            }
         }
     }
 
@@ -345,10 +376,17 @@ fn nothing() -> Failure {
     Failure::no_answer("an attempt was won without a lock")
 }
 
+/// About what a round trip takes where it matters who comes first.
+const ROUND_TRIP: Duration = Duration::from_millis(1);
+
+/// By when all of this process have been told that something may be free.
+const LAST_TURN: Duration = Duration::from_millis(50);
+
 /// Passes on what one node tells.
 struct Ear {
     roster: Arc<Roster>,
     waits: Arc<Waits>,
+    heat: Arc<Heat>,
     stop: CancellationToken,
 }
 
@@ -377,23 +415,27 @@ impl Ear {
 
     /// Tells those that wait, the longest waiting first, and not all at once.
     fn wake(&self, name: &Name) {
-        /// About what a round trip takes where it matters who comes first.
-        const ROUND_TRIP: Duration = Duration::from_millis(1);
         let settings = &self.roster.settings;
-        for waiter in self.waits.take(name) {
+        let now = settings.clock.now();
+        let (number, waiters) = self.waits.wake(name);
+        if !waiters.is_empty() {
+            self.heat.news(name, now);
+        }
+        for (rank, waiter) in (0..).zip(waiters) {
             let age = settings.clock.wall_micros().saturating_sub(waiter.ticket);
             let age = Duration::from_micros(age);
-            let pause = pause::news(ROUND_TRIP, age, settings.random.bits());
+            let turn = (ROUND_TRIP * 2).saturating_mul(rank).min(LAST_TURN);
+            let pause = turn + pause::news(ROUND_TRIP, age, settings.random.bits());
             let (clock, waits) = (settings.clock.clone(), Arc::clone(&self.waits));
-            let owner = waiter.owner;
+            let (name, owner) = (name.clone(), waiter.owner);
             tokio::spawn(async move {
-                clock.sleep_until(clock.now().after(pause)).await;
-                waits.tell(
-                    &owner,
-                    Event::Again {
+                clock.sleep_until(now.after(pause)).await;
+                if waits.is_due(&name, &owner, number) {
+                    let event = Event::Again {
                         owner: owner.clone(),
-                    },
-                );
+                    };
+                    waits.tell(&owner, event);
+                }
             });
         }
     }

@@ -103,8 +103,8 @@ impl Roster {
 
     /// The nodes that may be given a lease they lost.
     pub(super) fn trusted(&self) -> Nodes {
-        let trusted = |&at: &usize| self.known(at).facts.is_some() && self.admit(at).is_ok();
-        (0..self.members.len()).filter(trusted).collect()
+        let members = 0..self.members.len();
+        members.filter(|&at| self.is_voter(at)).collect()
     }
 
     /// The nodes that have not answered for so long that they are not asked for votes.
@@ -112,6 +112,20 @@ impl Roster {
         let now = self.settings.clock.now();
         let stuck = |&at: &usize| self.members[at].traffic.is_stuck(now);
         (0..self.members.len()).filter(stuck).collect()
+    }
+
+    /// The node that is asked first in a crowd.
+    pub(super) fn first(&self) -> Option<usize> {
+        let stuck = self.stuck();
+        let quick = |&at: &usize| {
+            !stuck.contains(at) && !self.members[at].traffic.is_slow() && self.is_voter(at)
+        };
+        (0..self.members.len()).find(quick)
+    }
+
+    /// Whether the node is known and may vote.
+    fn is_voter(&self, at: usize) -> bool {
+        self.known(at).facts.is_some() && self.no_vote(at).is_none()
     }
 
     /// Why the node may not vote, if so.

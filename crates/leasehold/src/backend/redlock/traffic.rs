@@ -7,6 +7,8 @@ use std::{
 
 use leasehold_core::Instant;
 
+use super::gate::HEAD_START;
+
 /// How long a node may leave everything unanswered before it is not asked for more.
 const PATIENCE: Duration = Duration::from_millis(300);
 
@@ -22,6 +24,8 @@ struct State {
     under_way: usize,
     /// When it last answered, or was first asked since.
     quiet_since: Option<Instant>,
+    /// The last answer took longer than those wait who ask this node first.
+    is_slow: bool,
 }
 
 impl Traffic {
@@ -34,11 +38,17 @@ impl Traffic {
         }
     }
 
-    /// A request is answered, or given up.
-    pub(super) fn end(&self, now: Instant) {
+    /// A request that was sent at `begun` is answered, or given up.
+    pub(super) fn end(&self, begun: Instant, now: Instant) {
         let mut state = self.state();
         state.under_way = state.under_way.saturating_sub(1);
         state.quiet_since = Some(now);
+        state.is_slow = now - begun > HEAD_START;
+    }
+
+    /// Whether it was slow when it last answered.
+    pub(super) fn is_slow(&self) -> bool {
+        self.state().is_slow
     }
 
     pub(super) fn is_stuck(&self, now: Instant) -> bool {
@@ -67,9 +77,9 @@ mod tests {
         traffic.begin(at(10_200));
         assert!(!traffic.is_stuck(at(10_300)));
         assert!(traffic.is_stuck(at(10_301)));
-        traffic.end(at(10_400));
-        assert!(!traffic.is_stuck(at(10_500)));
-        traffic.end(at(10_500));
-        assert!(!traffic.is_stuck(at(99_000)));
+        traffic.end(at(10_000), at(10_400));
+        assert!(!traffic.is_stuck(at(10_500)) && traffic.is_slow());
+        traffic.end(at(10_490), at(10_500));
+        assert!(!traffic.is_stuck(at(99_000)) && !traffic.is_slow());
     }
 }
