@@ -4,7 +4,7 @@
 
 use leasehold::backend::{Backend, Capabilities};
 use leasehold_testkit::conformance::Topology;
-use leasehold_tests::topology::{File, Memory, Redis, Redlock, ZooKeeper};
+use leasehold_tests::topology::{Etcd, File, Memory, Redis, Redlock, ZooKeeper};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
@@ -12,6 +12,7 @@ async fn main() {
         of::<File>().await,
         of::<Redis>().await,
         of::<Redlock>().await,
+        of::<Etcd>().await,
         of::<ZooKeeper>().await,
         of::<Memory>().await,
     ];

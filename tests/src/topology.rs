@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use leasehold::backend::{file, memory, node::Node, redis, redlock, zookeeper};
+use leasehold::backend::{etcd, file, memory, node::Node, redis, redlock, zookeeper};
 use leasehold_testkit::{conformance::Topology, servers::redis::RedisServer};
 
 pub mod shared;
@@ -109,6 +109,26 @@ impl Topology for Redlock {
         redlock::Redlock::connect(self.nodes(), settings)
             .await
             .expect("servers that run")
+    }
+}
+
+/// An etcd that all cases share, each under a prefix of its own.
+#[derive(Debug)]
+pub struct Etcd(etcd::Config);
+
+impl Topology for Etcd {
+    type Backend = etcd::Etcd;
+
+    async fn start() -> Self {
+        let (cluster, prefix) = shared::etcd();
+        let config = etcd::Config::from_url(&cluster.url()).expect("the URL of a cluster");
+        Self(config.with_prefix(&prefix).expect("a prefix"))
+    }
+
+    async fn connect(&self) -> Self::Backend {
+        etcd::Etcd::connect(self.0.clone())
+            .await
+            .expect("members that run")
     }
 }
 

@@ -6,6 +6,10 @@ use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
 use leasehold_testkit::conformance::CASES;
 
+mod etcd {
+    leasehold_testkit::conformance!(leasehold_tests::topology::Etcd);
+}
+
 mod file {
     leasehold_testkit::conformance!(leasehold_tests::topology::File);
 }

@@ -2,6 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+#[cfg(feature = "etcd")]
+use crate::backend::etcd;
 #[cfg(feature = "file")]
 use crate::backend::file::{Config, File};
 #[cfg(feature = "redis")]
@@ -18,7 +20,15 @@ use crate::{
 
 /// What a store is opened with besides its URL.
 #[derive(Clone, Debug)]
-#[cfg_attr(not(any(feature = "file", feature = "redis")), allow(dead_code))]
+#[cfg_attr(
+    not(any(
+        feature = "etcd",
+        feature = "file",
+        feature = "redis",
+        feature = "zookeeper"
+    )),
+    allow(dead_code)
+)]
 pub(crate) struct Options {
     pub(crate) prefix: Option<String>,
     pub(crate) connect_timeout: Duration,
@@ -31,6 +41,7 @@ pub(crate) async fn open(url: &str, options: Options) -> Result<Arc<dyn ErasedBa
     let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
     match scheme {
         "memory" if url == "memory:" => Ok(Arc::new(Memory::new())),
+        "etcd" | "etcds" => open_etcd(url, options).await,
         "file" => open_file(url, options).await,
         "redis" | "rediss" | "redis+unix" | "valkey" | "valkeys" | "valkey+unix" | "unix" => {
             open_redis(url, options).await
@@ -56,8 +67,28 @@ fn unknown(url: &str, scheme: &str) -> Error {
     };
     Error::new(ErrorKind::Invalid, message).with_hint(
         "known are file:PATH, redis://HOST:PORT, redlock://HOST:PORT,HOST:PORT,..., \
-         zookeeper://HOST:PORT,HOST:PORT,... and memory:",
+         etcd://HOST:PORT,HOST:PORT,..., zookeeper://HOST:PORT,HOST:PORT,... and memory:",
     )
+}
+
+#[cfg(feature = "etcd")]
+async fn open_etcd(url: &str, options: Options) -> Result<Arc<dyn ErasedBackend>> {
+    // A little earlier than the driver loses patience: the store knows what is wrong.
+    let limit = options.call_timeout;
+    let limit = limit - (limit / 10).min(Duration::from_millis(100));
+    let mut config = etcd::Config::from_url(url)?
+        .with_connect_timeout(options.connect_timeout)
+        .with_call_timeout(limit)
+        .with_random(options.random);
+    if let Some(prefix) = options.prefix {
+        config = config.with_prefix(&prefix)?;
+    }
+    Ok(Arc::new(etcd::Etcd::connect(config).await?))
+}
+
+#[cfg(not(feature = "etcd"))]
+async fn open_etcd(url: &str, _: Options) -> Result<Arc<dyn ErasedBackend>> {
+    Err(feature_off(url, "etcd"))
 }
 
 #[cfg(feature = "file")]
@@ -140,6 +171,7 @@ async fn open_redis(url: &str, _: Options) -> Result<Arc<dyn ErasedBackend>> {
 }
 
 #[cfg(not(all(
+    feature = "etcd",
     feature = "file",
     feature = "redis",
     feature = "redlock",

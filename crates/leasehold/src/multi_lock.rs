@@ -76,8 +76,10 @@ impl MultiLock {
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<MultiGuard>> {
         let asks = self.asks()?;
-        if self.terms.client.capabilities().many {
-            return self.take_at_once(&asks).await;
+        match self.take_at_once(&asks).await? {
+            AtOnce::Taken(guard) => return Ok(Some(guard)),
+            AtOnce::Busy => return Ok(None),
+            AtOnce::Impossible => {}
         }
         let mut taken = Taken::default();
         for ask in &asks {
@@ -98,9 +100,7 @@ impl MultiLock {
 
     async fn wait(&self, limit: Option<Duration>) -> Result<MultiGuard> {
         let asks = self.asks()?;
-        if self.terms.client.capabilities().many
-            && let Some(guard) = self.take_at_once(&asks).await?
-        {
+        if let AtOnce::Taken(guard) = self.take_at_once(&asks).await? {
             return Ok(guard);
         }
         let clock = self.terms.client.clock();
@@ -131,16 +131,20 @@ impl MultiLock {
         }
     }
 
-    async fn take_at_once(&self, asks: &[Ask]) -> Result<Option<MultiGuard>> {
+    async fn take_at_once(&self, asks: &[Ask]) -> Result<AtOnce> {
+        if !self.terms.client.capabilities().many {
+            return Ok(AtOnce::Impossible);
+        }
         let driver = self.terms.client.driver();
-        let held = acquire_all::try_all(driver, asks).await?;
-        let guards = |held: Vec<_>| {
-            held.into_iter()
-                .map(|held| Guard::new(Arc::clone(driver), held))
-                .collect()
+        let held = match acquire_all::try_all(driver, asks).await {
+            // More than the store can take in one step.
+            Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(AtOnce::Impossible),
+            held => held?,
         };
-        Ok(held.map(|held| MultiGuard {
-            guards: guards(held),
+        let guard = |held| Guard::new(Arc::clone(driver), held);
+        Ok(held.map_or(AtOnce::Busy, |held| {
+            let guards = held.into_iter().map(guard).collect();
+            AtOnce::Taken(MultiGuard { guards })
         }))
     }
 
@@ -175,6 +179,14 @@ impl MultiLock {
 }
 
 terms!(settings MultiLock);
+
+/// What came of taking all in one step.
+enum AtOnce {
+    Taken(MultiGuard),
+    Busy,
+    /// The store cannot, or not so many.
+    Impossible,
+}
 
 /// Guards on the way to becoming one.
 #[derive(Debug, Default)]

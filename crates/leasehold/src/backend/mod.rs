@@ -27,6 +27,8 @@ use crate::{clock::Clock, error::ErrorKind};
 
 mod capabilities;
 mod erased;
+#[cfg(feature = "etcd")]
+pub mod etcd;
 #[cfg(feature = "file")]
 pub mod file;
 pub mod memory;
@@ -105,7 +107,7 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Takes all of these locks or none, without waiting; `None` when one is not to be had.
     ///
     /// Requires [`Capabilities::many`]. Behaviour:
-    /// - one atomic step in the store
+    /// - one atomic step in the store; `Unsupported` for more than that can take
     /// - each as by [`acquire`](Self::acquire) without waiting: it never goes past a live waiter
     fn acquire_all(
         &self,
