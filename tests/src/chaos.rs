@@ -147,9 +147,9 @@ impl Crew {
             exclusion: true,
             calm: false,
             // A machine with much else to do: what matters is that nobody waits for ever.
-            idle: Some(TTL + Duration::from_secs(15)),
+            idle: Some(TTL + Duration::from_secs(60)),
             faults_end,
-            loss_slack: Duration::from_secs(2),
+            loss_slack: Duration::from_secs(20),
         };
         let violations = checker::check(&self.records, &expect);
         let granted = |record: &&Record| matches!(record.what, What::Granted { .. });
@@ -207,7 +207,7 @@ async fn leftovers(url: &str) -> Vec<(String, String)> {
     let begun = Instant::now();
     loop {
         let left = client.list("").await.expect("the store is there again");
-        if left.is_empty() || begun.elapsed() > TTL + Duration::from_secs(15) {
+        if left.is_empty() || begun.elapsed() > TTL + Duration::from_secs(60) {
             let told = |status: leasehold::Status| (status.name.clone(), format!("{status:?}"));
             return left.into_iter().map(told).collect();
         }

@@ -15,6 +15,8 @@ pub struct Terms {
     pub ttl: Duration,
     /// How long a waiter that is not heard from keeps its place.
     pub patience: Duration,
+    /// What a wait may take beyond all reckoning, on a machine that stalls.
+    pub grace: Duration,
 }
 
 /// One time that somebody asked for a name.
@@ -31,7 +33,7 @@ struct Asking<'a> {
 }
 
 /// The longest wait, and those that were longer than their bound: the places ahead times the
-/// longest hold of the name, one patience, and for every trouble meanwhile its time, one TTL and
+/// longest hold of the name, one patience, the grace, and for every trouble meanwhile its time, one TTL and
 /// one patience. Troubles are kills and stops, from the records, and `others`.
 #[must_use]
 pub fn check(records: &[Record], others: &[(u64, u64)], terms: Terms) -> (Duration, Vec<String>) {
@@ -81,7 +83,7 @@ fn bound(it: &Asking<'_>, all: &[Asking<'_>], troubles: &[(u64, u64)], terms: Te
         .iter()
         .filter(|(from, to)| *to >= since && *from <= it.settled);
     let costs = met.map(|(from, to)| Duration::from_nanos(to - from) + terms.ttl + terms.patience);
-    hold * (places + 1) + terms.patience + costs.sum::<Duration>()
+    hold * (places + 1) + terms.patience + terms.grace + costs.sum::<Duration>()
 }
 
 fn askings(records: &[Record]) -> Vec<Asking<'_>> {
@@ -138,6 +140,7 @@ mod tests {
     const TERMS: Terms = Terms {
         ttl: Duration::from_secs(1),
         patience: Duration::from_secs(1),
+        grace: Duration::ZERO,
     };
 
     fn record(at_ms: u64, process: &str, what: What) -> Record {

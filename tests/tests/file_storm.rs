@@ -147,10 +147,10 @@ fn judge(records: &[Record], faults_end: u64) {
         &Expect {
             exclusion: true,
             calm: false,
-            idle: Some(Duration::from_secs(2)),
+            idle: Some(Duration::from_secs(30)),
             faults_end,
             // A process that was stopped tells its losses when it goes on.
-            loss_slack: Duration::from_secs(5),
+            loss_slack: Duration::from_secs(20),
         },
     );
     let shown: Vec<String> = violations.iter().map(ToString::to_string).collect();

@@ -13,7 +13,7 @@ use leasehold_testkit::{proxy::Proxy, servers::RedisServer};
 use tokio::time::{Instant, sleep};
 
 const TTL: Duration = Duration::from_secs(1);
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 /// One time that a candidate believed to lead.
 #[derive(Debug)]

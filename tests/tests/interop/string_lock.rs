@@ -7,8 +7,8 @@ use tokio::time::{Instant, timeout};
 
 use crate::ground::{Ground, LONG, say};
 
-/// Nobody tells us of their release: we look every 100 ms, and this is ten times that.
-const SOON: Duration = Duration::from_secs(1);
+/// Nobody tells us of their release: we look every 100 ms, and this is far more than that.
+const SOON: Duration = Duration::from_secs(20);
 
 /// On one server, or on several that vote.
 pub(crate) async fn check(driver: &dyn Fn() -> Command, libraries: &[&str], servers: usize) {
@@ -70,16 +70,16 @@ async fn their_end_is_noticed(ground: &mut Ground) {
     ground.they_take("end").await;
     let waiter = ground.we_wait("end").await;
     ground.they_release();
-    let guard = timeout(SOON, waiter).await.expect("within a second");
+    let guard = timeout(SOON, waiter).await.expect("soon");
     ground.we_release(guard.unwrap()).await;
 
-    let ttl = Duration::from_secs(2);
+    let ttl = Duration::from_secs(5);
     let tried = Instant::now();
     assert_eq!(ground.they_try("end", ttl), "held");
     let granted = Instant::now();
     let waiter = ground.we_wait("end").await;
     let end = timeout(granted + ttl + SOON - Instant::now(), waiter).await;
-    let guard = end.expect("within a second of their TTL").unwrap();
+    let guard = end.expect("soon after their TTL").unwrap();
     assert!(tried.elapsed() >= ttl - Duration::from_millis(10));
     // Their release comes too late, whatever they say of it, and does us no harm.
     let stored = ground.settled("end").await;
@@ -92,7 +92,7 @@ async fn their_end_is_noticed(ground: &mut Ground) {
 /// Our key vanishes and they take it: we are told, and neither renew nor release what is theirs.
 async fn we_never_touch_what_they_took_over(ground: &mut Ground) {
     // No renewal comes between what happens to one node and to the next.
-    let ours = Client::builder().ttl(Duration::from_secs(6));
+    let ours = Client::builder().ttl(Duration::from_secs(15));
     let ours = ours.connect(&ground.url()).await.unwrap();
     let guard = ours.lock("taken").acquire().await.unwrap();
     ground.settled("taken").await;

@@ -76,7 +76,7 @@ async fn a_crowd_under_a_minimum_hold_is_renewed_in_one_search_per_command() {
     for _ in 0..HOLDERS {
         let mut request = peer.request("a");
         request.mode = Mode::permits(HOLDERS, 1).unwrap();
-        request.min_hold = Some(Duration::from_secs(1));
+        request.min_hold = Some(Duration::from_secs(60));
         let Attempt::Granted(grant) = peer.ask(&request).await else {
             panic!("not granted");
         };

@@ -72,7 +72,7 @@ struct Acquisition {
 async fn received(events: &mut Events, count: usize) -> Vec<Event> {
     let mut received = Vec::new();
     while received.len() < count {
-        match timeout(Duration::from_secs(10), events.recv()).await {
+        match timeout(Duration::from_secs(60), events.recv()).await {
             Ok(Some(event)) => received.extend(Some(event).filter(matters)),
             _ => break,
         }

@@ -22,12 +22,13 @@ use tokio::{
 
 use crate::peer::{LONG, Peer, name, until};
 
+/// How long a call may take: soon over, and enough for a server that is there.
+const CALL: Duration = Duration::from_secs(2);
+
 /// A client behind a proxy, that gives up unanswered calls quickly.
 async fn behind(proxy: &Proxy) -> Peer {
     let config = Config::from_url(&format!("redis://{}", proxy.address())).unwrap();
-    Peer::connect(config.with_call_timeout(Duration::from_millis(300)))
-        .await
-        .unwrap()
+    Peer::connect(config.with_call_timeout(CALL)).await.unwrap()
 }
 
 fn is_grant(event: &Event) -> bool {
@@ -158,9 +159,7 @@ async fn b05_a_late_acquire_does_not_come_after_its_release() {
     let (hold, holding) = watch::channel(false);
     let address = straggling(server.address(), holding).await;
     let config = Config::from_url(&format!("redis://{address}")).unwrap();
-    let peer = Peer::connect(config.with_call_timeout(Duration::from_millis(300)))
-        .await
-        .unwrap();
+    let peer = Peer::connect(config.with_call_timeout(CALL)).await.unwrap();
     let witness = Peer::join(&server.url()).await;
     hold.send_replace(true);
     let request = peer.request("a");
@@ -231,9 +230,7 @@ async fn b16_a_server_that_drops_each_connection_is_not_stormed() {
 async fn a_hung_server_costs_one_limit_and_nothing_is_lost() {
     let server = RedisServer::start();
     let config = Config::from_url(&server.url()).unwrap();
-    let mut peer = Peer::connect(config.with_call_timeout(Duration::from_millis(300)))
-        .await
-        .unwrap();
+    let mut peer = Peer::connect(config.with_call_timeout(CALL)).await.unwrap();
     let lease = peer.take("a").await;
     server.pause();
     let failure = peer.renew(&lease).await.unwrap_err();

@@ -13,9 +13,9 @@ use leasehold::{
 use leasehold_core::Label;
 
 /// Does not end within a test.
-pub(crate) const LONG: Duration = Duration::from_secs(60);
+pub(crate) const LONG: Duration = Duration::from_secs(600);
 /// Far more than anything takes that happens at all.
-pub(crate) const SOON: Duration = Duration::from_secs(20);
+pub(crate) const SOON: Duration = Duration::from_secs(60);
 
 pub(crate) struct Peer {
     pub(crate) redis: Redis,

@@ -16,11 +16,11 @@ use crate::peer::Peer;
 
 /// What connecting says, which must fail within a bound.
 async fn refusal(url: &str) -> (ErrorKind, String) {
-    let limit = Duration::from_millis(500);
+    let limit = Duration::from_secs(3);
     let config = Config::from_url(url).unwrap().with_connect_timeout(limit);
     let begun = Instant::now();
     let failure = Peer::connect(config).await.err().expect("it is refused");
-    assert!(begun.elapsed() < limit * 10, "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < limit * 20, "{:?}", begun.elapsed());
     assert_eq!(failure.sent(), leasehold::backend::Sent::No);
     (failure.kind(), failure.to_string())
 }
@@ -83,7 +83,7 @@ async fn a_silent_server_is_unavailable() {
     let address = impostor("").await;
     let (kind, message) = refusal(&format!("redis://{address}")).await;
     assert_eq!(kind, ErrorKind::Unavailable);
-    assert!(message.contains("500ms"), "{message}");
+    assert!(message.contains("3s"), "{message}");
 }
 
 #[tokio::test]

@@ -69,7 +69,7 @@ fn certify(home: &Path, host: &str) {
 }
 
 async fn refused(url: &str) -> Error {
-    let limit = Duration::from_secs(5);
+    let limit = Duration::from_secs(20);
     let client = Client::builder().connect_timeout(limit).connect(url);
     tokio::time::timeout(limit * 4, client)
         .await
@@ -89,7 +89,7 @@ async fn tls_carries_locks_and_pushes() {
         let guard = lock.acquire().await.expect("free");
         let waits = Client::connect(&url).await.expect("trusted").lock("job");
         let waiter =
-            tokio::spawn(async move { waits.acquire_timeout(Duration::from_secs(20)).await });
+            tokio::spawn(async move { waits.acquire_timeout(Duration::from_secs(60)).await });
         while lock.inspect().await.expect("answered").waiters.is_empty() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

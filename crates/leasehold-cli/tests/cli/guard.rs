@@ -8,7 +8,7 @@ use std::{
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::kit::{Marker, Running, Store, wait_until};
+use super::kit::{Marker, Running, Store, assert_in_time, wait_until};
 
 /// Starts a run of two processes under `name`, and waits until they are there.
 fn start(store: &Store, marker: &Marker, ttl: &str, before: &str) -> Running {
@@ -54,11 +54,7 @@ fn b27_a_killed_wrapper_s_command_that_ignores_term_is_killed() {
     let begun = Instant::now();
     running.signal(Signal::SIGKILL);
     never_free_while_alive(&store, &marker);
-    assert!(
-        begun.elapsed() < Duration::from_secs(3),
-        "{:?}",
-        begun.elapsed()
-    );
+    assert_in_time(begun, Duration::from_secs(3));
 }
 
 #[test]

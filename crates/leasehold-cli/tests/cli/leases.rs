@@ -38,7 +38,7 @@ fn b01_a_lease_that_is_over_is_lost_and_harms_nobody() {
     let store = Store::new();
     let old = store.ask(["acquire", "j", "--ttl", "200ms"]).stdout;
     let new = store
-        .ask(["acquire", "j", "--ttl", "10m", "--wait", "10s"])
+        .ask(["acquire", "j", "--ttl", "10m", "--wait", "60s"])
         .stdout;
     let before = store.status("j")["holders"][0]["owner"].clone();
     for command in ["release", "renew"] {

@@ -174,7 +174,7 @@ fn b30_a_leader_stands_again_until_a_signal_ends_it() {
                 .collect::<Vec<_>>()
         };
         let run = store.start([
-            "elect", "e", "--again", "--ttl", "2s", "--", "sh", "-c", &script,
+            "elect", "e", "--again", "--ttl", "20s", "--", "sh", "-c", &script,
         ]);
         wait_until("it led three times", || terms().len() == 3);
         assert!(terms().is_sorted_by(|a, b| a < b), "{:?}", terms());

@@ -61,7 +61,7 @@ fn who_waits_is_told_for_whom_after_a_second() {
             "nightly\u{1b}[2J",
         ])
         .stdout;
-    let running = store.start(["run", "j", "--wait", "2s", "--", "true"]);
+    let running = store.start(["run", "j", "--wait", "4s", "--", "true"]);
     let said = running.end();
     assert_eq!(said.code(), 124);
     let host = store.status("j")["holders"][0]["host"]
@@ -103,7 +103,7 @@ fn a_holder_that_is_killed_is_followed_at_once() {
     let store = Store::new();
     let holder = store.start(["run", "j", "--ttl", "10m", "--", "sleep", "300"]);
     store.wait_held("j");
-    let next = store.start(["run", "j", "--wait", "15s", "--", "echo", "next"]);
+    let next = store.start(["run", "j", "--wait", "60s", "--", "echo", "next"]);
     wait_until("it waits", || store.waiters("j") == 1);
     holder.signal(nix::sys::signal::Signal::SIGKILL);
     let said = next.end();

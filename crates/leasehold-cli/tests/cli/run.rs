@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::kit::{Marker, Running, Store, bare, finish, masked, wait_until};
+use super::kit::{Marker, Running, Store, assert_in_time, bare, finish, masked, wait_until};
 
 #[test]
 fn the_command_finds_the_lock_in_its_environment() {
@@ -338,11 +338,7 @@ fn lines_can_be_json_and_coloured_only_on_terminals() {
 fn help_is_there_at_once() {
     let begun = Instant::now();
     let said = finish(bare().arg("--help"));
-    assert!(
-        begun.elapsed() < Duration::from_secs(1),
-        "{:?}",
-        begun.elapsed()
-    );
+    assert_in_time(begun, Duration::from_secs(1));
     assert_eq!((said.code(), said.stderr.as_str()), (0, ""));
     assert_eq!(finish(bare().arg("--version")).code(), 0);
     let mut first = None;
