@@ -33,8 +33,8 @@ struct Asking<'a> {
 }
 
 /// The longest wait, and those that were longer than their bound: the places ahead times the
-/// longest hold of the name, one patience, the grace, and for every trouble meanwhile its time, one TTL and
-/// one patience. Troubles are kills and stops, from the records, and `others`.
+/// longest hold of the name, one patience, the grace, and for every trouble meanwhile its time, one
+/// TTL and one patience. Troubles are kills and stops, from the records, and `others`.
 #[must_use]
 pub fn check(records: &[Record], others: &[(u64, u64)], terms: Terms) -> (Duration, Vec<String>) {
     let askings = askings(records);

@@ -51,9 +51,9 @@ async fn b20_a_node_that_restarted_empty_has_no_vote_until_all_it_forgot_is_over
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_survives_as_many_restarts_as_there_are_nodes() {
+    let ttl = Duration::from_secs(3);
     let mut nodes = Nodes::start(3);
-    let client = Client::new(nodes.store(Duration::from_secs(1)).await).unwrap();
-    let ttl = Duration::from_millis(900);
+    let client = Client::new(nodes.store(ttl).await).unwrap();
     let guard = client
         .lock("rolling")
         .with_ttl(ttl)

@@ -82,11 +82,11 @@ fn node(address: &str) -> Arc<dyn Node> {
     Arc::new(RedisNode::start(config))
 }
 
-/// Waits until it is so, for ten seconds at most.
+/// Waits until it is so, for a minute at most.
 async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let begun = Instant::now();
     while !is_so().await {
-        assert!(begun.elapsed() < Duration::from_secs(10), "not: {what}");
+        assert!(begun.elapsed() < Duration::from_secs(60), "not: {what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

@@ -263,8 +263,8 @@ pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Fails the test if more than `limit` has passed since `begun`. Only the long tier, which runs where
-/// nothing else does, takes it at its word: elsewhere any process may stand still for a while.
+/// Fails the test if more than `limit` has passed since `begun`. Only the long tier, which runs
+/// where nothing else does, takes it at its word: elsewhere a process may stand still for a while.
 pub(crate) fn assert_in_time(begun: Instant, limit: Duration) {
     let deep = std::env::var_os("LEASEHOLD_DEEP").is_some();
     let took = begun.elapsed();
