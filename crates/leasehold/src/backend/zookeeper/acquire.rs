@@ -1,6 +1,6 @@
 //! One attempt to take a lock.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use leasehold_core::{Attempt, FencingToken, Grant, Held, Instant, Queued, Request, Ttl};
 use zookeeper_client::{CreateMode, Error};
@@ -8,10 +8,10 @@ use zookeeper_client::{CreateMode, Error};
 use super::{
     attend,
     claims::{Claim, Key, Node, Place},
-    failure::from_error,
+    failure::{after_a_write, from_error},
     keys::stem,
     line::Line,
-    look::{Behind, Look, from_outside, look},
+    look::{Behind, Blocker, Look, from_outside, look},
     read, release,
     session::Session,
     shared::Shared,
@@ -48,6 +48,12 @@ pub(super) async fn run(shared: &Arc<Shared>, request: &Request) -> Result<Attem
     };
     if let Some(answer) = call.again().await? {
         return Ok(answer);
+    }
+    if shared.claims.is_doomed(&call.key) {
+        // What an earlier attempt left must be gone before there is anything new: it has the same
+        // owner.
+        release::discard(shared, &call.key, None).await?;
+        shared.claims.pardon(&call.key);
     }
     if request.wait.is_none() {
         let parent = shared.tree.node(request.name.as_str());
@@ -105,7 +111,10 @@ impl Call<'_> {
                 Some(node) => node,
                 None => return Ok(None),
             },
-            Place::Waiting(node) => node,
+            Place::Waiting(node) => match self.still_waits(id, &node).await? {
+                Some(behind) => return Ok(Some(self.wait(id, &node, behind))),
+                None => node,
+            },
             Place::Holding(node, token) => {
                 let stat = self
                     .session
@@ -128,8 +137,33 @@ impl Call<'_> {
                 Ok(None)
             }
             Look::Holds(token) => self.take(id, &node, token).map(Some),
-            Look::Waits(behind) => Ok(Some(self.wait(id, &node, behind))),
+            Look::Waits(behind) => {
+                let told = Some((self.began, behind.clone()));
+                shared.claims.change(key, id, |claim| claim.told = told);
+                Ok(Some(self.wait(id, &node, behind)))
+            }
         }
+    }
+
+    /// What a waiter was told a short time ago, if what it waits for is still there: it need not
+    /// read the whole line to give a sign of life, for its watch will tell.
+    async fn still_waits(&self, id: u64, node: &Node) -> Result<Option<Behind>, Failure> {
+        const SHORT: Duration = Duration::from_secs(20);
+        let Self { shared, key, .. } = self;
+        if self.request.wait.is_none() || !shared.claims.is_attended(key, id) {
+            return Ok(None);
+        }
+        let told = shared.claims.get(key, |claim| claim.told.clone()).flatten();
+        let Some((at, mut behind)) = told.filter(|(at, _)| self.began - *at < SHORT) else {
+            return Ok(None);
+        };
+        let Blocker::Node(blocker) = &behind.blocker else {
+            return Ok(None);
+        };
+        let paths = [node.path.clone(), blocker.clone()];
+        let there = read::nodes(&self.session.client, &paths).await?;
+        behind.age(self.began - at);
+        Ok(there.iter().all(Option::is_some).then_some(behind))
     }
 
     /// Notes that the owner was heard.
@@ -150,7 +184,8 @@ impl Call<'_> {
     async fn find(&self, id: u64) -> Result<Option<Node>, Failure> {
         let Self { shared, key, .. } = self;
         let parent = shared.tree.node(key.name.as_str());
-        let line = Line::new(read::children_of(&self.session.client, &parent).await?);
+        // Another server may have taken the request than answers now.
+        let line = Line::new(read::children_now(&self.session.client, &parent).await?);
         let ours = line
             .children()
             .iter()
@@ -196,7 +231,10 @@ impl Call<'_> {
         let claim = Claim::new(self.session.id, data, request.ttl, end, seq);
         let id = shared.claims.begin(key, claim);
         match self.create(id, written.as_bytes()).await {
-            Ok((node, children)) => self.entered(id, &node, children).await,
+            Ok((node, children)) => {
+                let entered = self.entered(id, &node, children).await;
+                entered.map_err(|failure| after_a_write(&failure))
+            }
             Err(failure) => {
                 if failure.sent() == Sent::No {
                     shared.claims.remove(key, id);
@@ -231,7 +269,8 @@ impl Call<'_> {
                     };
                     let place = Place::Waiting(node.clone());
                     shared.claims.change(key, id, |claim| claim.place = place);
-                    return Ok((node, list.await.map_err(from_error)?));
+                    let listed = list.await.map_err(from_error);
+                    return Ok((node, listed.map_err(|failure| after_a_write(&failure))?));
                 }
                 Err(Error::NoNode) => make_parent(session, &parent).await?,
                 Err(error) => return Err(from_error(error)),

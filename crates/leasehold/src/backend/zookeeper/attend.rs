@@ -7,7 +7,7 @@ use leasehold_core::{FencingToken, Instant};
 use zookeeper_client::Error;
 
 use super::{
-    claims::{Key, Node, Place},
+    claims::{Claim, Key, Node, Place},
     line::{Line, Turn},
     look::{Blocker, Look, look},
     read, release,
@@ -101,8 +101,10 @@ impl Attendant {
         if !self.in_time(self.change(node, &blocker)).await {
             return Next::Done;
         }
-        // Before the look: the lease counts from here.
+        // Both before the look: the lease counts from here at the earliest, and no attempt that
+        // comes later was answered when it was.
         let now = self.shared.clock().now();
+        let seq = self.shared.claims.get(&self.key, |claim| claim.seq);
         let parent = self.shared.tree.node(self.key.name.as_str());
         let looked = async {
             let children = read::children_of(&self.session.client, &parent).await?;
@@ -117,7 +119,7 @@ impl Attendant {
         };
         match looked.await {
             Ok(Look::Waits(behind)) => Next::Waits(behind.blocker),
-            Ok(Look::Holds(token)) => self.granted(node, token, now),
+            Ok(Look::Holds(token)) => self.granted(node, token, now, seq.unwrap_or(0)),
             Ok(Look::Gone) => {
                 self.shared.claims.remove(&self.key, self.id);
                 self.ask_again();
@@ -130,14 +132,12 @@ impl Attendant {
         }
     }
 
-    fn granted(&self, node: &Node, token: FencingToken, now: Instant) -> Next {
+    fn granted(&self, node: &Node, token: FencingToken, now: Instant, seq: u32) -> Next {
         if !hold(&self.shared, (&self.key, self.id), node, token, now) {
             return Next::Done;
         }
-        let terms = self.shared.claims.get(&self.key, |claim| {
-            (claim.seq, claim.data.ttl >= claim.asked)
-        });
-        let Some((seq, in_full)) = terms else {
+        let in_full = |claim: &Claim| claim.data.ttl >= claim.asked;
+        let Some(in_full) = self.shared.claims.get(&self.key, in_full) else {
             return Next::Done;
         };
         if in_full {

@@ -5,14 +5,14 @@
 //! TTL, as a waiter does at the end of its patience. If the process dies, the session ends.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use leasehold_core::{ClientId, FencingToken, Instant, Mode, Name, Owner, Ttl};
 use tokio::{sync::mpsc, task::AbortHandle};
 
-use super::wire::Data;
+use super::{look::Behind, wire::Data};
 use crate::backend::{EVENT_BUFFER, Event, Events};
 
 /// Who claims what.
@@ -81,6 +81,8 @@ pub(super) struct Claim {
     /// The number of the last attempt.
     pub(super) seq: u32,
     pub(super) place: Place,
+    /// What a waiter was told, and when.
+    pub(super) told: Option<(Instant, Behind)>,
     attendant: Option<AbortHandle>,
 }
 
@@ -95,6 +97,7 @@ impl Claim {
             end,
             seq,
             place: Place::Unknown,
+            told: None,
             attendant: None,
         }
     }
@@ -102,6 +105,15 @@ impl Claim {
     pub(super) const fn mode(&self) -> Mode {
         self.data.mode
     }
+}
+
+/// Which of several removals of the same nodes one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rank {
+    /// It goes on until it succeeds.
+    Eldest,
+    /// It leaves that to another.
+    Younger,
 }
 
 /// All claims of a store's handle, and the clients that hear of them.
@@ -112,8 +124,8 @@ pub(super) struct Claims(Mutex<Inner>);
 struct Inner {
     last: u64,
     claims: HashMap<Key, Claim>,
-    /// Those whose nodes are being removed again and again until it succeeds.
-    doomed: HashSet<Key>,
+    /// Those whose nodes are being removed, each by these removals in their order.
+    doomed: HashMap<Key, Vec<u64>>,
     clients: HashMap<ClientId, mpsc::Sender<Event>>,
 }
 
@@ -219,12 +231,42 @@ impl Claims {
         });
     }
 
-    /// Whether nobody else is removing the nodes of `key` until it succeeds; then the caller is.
-    pub(super) fn doom(&self, key: &Key) -> bool {
-        self.lock().doomed.insert(key.clone())
+    /// Begins the removal of whatever nodes there are of `key`, and gives its number.
+    pub(super) fn doom(&self, key: &Key) -> u64 {
+        let mut inner = self.lock();
+        inner.last += 1;
+        let removal = inner.last;
+        inner.doomed.entry(key.clone()).or_default().push(removal);
+        removal
     }
 
-    pub(super) fn undoom(&self, key: &Key) {
+    /// Whether a removal is under way.
+    pub(super) fn is_doomed(&self, key: &Key) -> bool {
+        self.lock().doomed.contains_key(key)
+    }
+
+    /// Which this removal is; none when there is nothing left to be removed by it.
+    pub(super) fn removal(&self, key: &Key, removal: u64) -> Option<Rank> {
+        let inner = self.lock();
+        let all = inner.doomed.get(key)?;
+        let at = all.iter().position(|&one| one == removal)?;
+        Some(if at == 0 { Rank::Eldest } else { Rank::Younger })
+    }
+
+    /// Ends a removal.
+    pub(super) fn removed(&self, key: &Key, removal: u64) {
+        let mut inner = self.lock();
+        if let Some(all) = inner.doomed.get_mut(key) {
+            all.retain(|&one| one != removal);
+            if all.is_empty() {
+                inner.doomed.remove(key);
+            }
+        }
+    }
+
+    /// Ends all removals of `key` before they look again: there is nothing left, and there will be
+    /// something new.
+    pub(super) fn pardon(&self, key: &Key) {
         self.lock().doomed.remove(key);
     }
 

@@ -37,6 +37,15 @@ pub(super) fn from_error(error: Error) -> Failure {
     failure.with_source(error)
 }
 
+/// The same failure of a call that had written something before.
+pub(super) fn after_a_write(failure: &Failure) -> Failure {
+    let same = Failure::new(failure.kind(), Sent::Maybe, failure.message());
+    match failure.hint() {
+        Some(hint) => same.with_hint(hint),
+        None => same,
+    }
+}
+
 pub(super) fn invalid(message: impl Into<String>) -> Failure {
     Failure::new(ErrorKind::Invalid, Sent::No, message)
 }

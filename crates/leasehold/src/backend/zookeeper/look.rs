@@ -6,7 +6,7 @@ use leasehold_core::{FencingToken, Holder, Mode, Name};
 use zookeeper_client::{Error, MultiWriteError};
 
 use super::{
-    claims::{Key, Node},
+    claims::{Key, Node, Place},
     failure::from_error,
     line::{Line, Turn},
     read::{self, Seen},
@@ -44,6 +44,20 @@ pub(super) struct Behind {
     /// When something can change without a sign.
     pub(super) change_in: Duration,
     pub(super) blocker: Blocker,
+}
+
+impl Behind {
+    /// The same some time later.
+    pub(super) fn age(&mut self, by: Duration) {
+        const LEAST: Duration = Duration::from_millis(100);
+        self.change_in = self
+            .change_in
+            .saturating_sub(by)
+            .max(LEAST.min(self.change_in));
+        if let Some(holder) = &mut self.holder {
+            holder.remaining = holder.remaining.map(|left| left.saturating_sub(by));
+        }
+    }
 }
 
 /// What is to be watched.
@@ -87,9 +101,11 @@ pub(super) async fn look(
                 Joined::Yes => return Ok(Look::Holds(phase)),
                 Joined::WeAreGone => return Ok(Look::Gone),
                 Joined::FirstIsGone => {
-                    shared
-                        .claims
-                        .change(key, id, |claim| claim.data.phase = None);
+                    shared.claims.change(key, id, |claim| {
+                        if !matches!(claim.place, Place::Holding(..)) {
+                            claim.data.phase = None;
+                        }
+                    });
                 }
             }
         }

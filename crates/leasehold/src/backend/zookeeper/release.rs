@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use zookeeper_client::{Client, Error};
 
 use super::{
-    claims::{Claim, Key, Place},
+    claims::{Claim, Key, Place, Rank},
     failure::from_error,
     line::Line,
     read,
@@ -36,6 +36,7 @@ pub(super) fn discard(
 ) -> impl Future<Output = Result<Released, Failure>> + Send + use<> {
     let (sender, answer) = oneshot::channel();
     let removal = Removal {
+        number: shared.claims.doom(key),
         shared: Arc::clone(shared),
         key: key.clone(),
         place: claim.map_or(Place::Unknown, |claim| claim.place),
@@ -54,6 +55,7 @@ pub(super) fn discard(
 }
 
 struct Removal {
+    number: u64,
     shared: Arc<Shared>,
     key: Key,
     place: Place,
@@ -62,27 +64,33 @@ struct Removal {
 impl Removal {
     async fn run(self, answer: oneshot::Sender<Result<Released, Failure>>) {
         let first = self.attempt().await;
-        let failed = first.as_ref().is_err_and(Failure::is_passing);
+        let mut failed = first.as_ref().is_err_and(Failure::is_passing);
         let _ = answer.send(first);
-        // One at a time goes on: callers repeat what fails too.
-        if !failed || !self.shared.claims.doom(&self.key) {
-            return;
-        }
-        loop {
+        // One of several goes on: callers repeat what fails too.
+        while failed && self.rank() == Some(Rank::Eldest) {
             let until = self.shared.clock().now().after(AGAIN);
             self.shared.clock().sleep_until(until).await;
-            match self.attempt().await {
-                Err(failure) if failure.is_passing() => {}
-                _ => break,
-            }
+            failed = self
+                .attempt()
+                .await
+                .is_err_and(|failure| failure.is_passing());
         }
-        self.shared.claims.undoom(&self.key);
+        self.shared.claims.removed(&self.key, self.number);
+    }
+
+    fn rank(&self) -> Option<Rank> {
+        self.shared.claims.removal(&self.key, self.number)
     }
 
     async fn attempt(&self) -> Result<Released, Failure> {
         let session = self.shared.sessions.current().await?;
         let Some(node) = self.place.node() else {
-            return self.sweep(&session.client).await;
+            // From here to the sending of the list nothing is awaited: what is created after a
+            // pardon is not on it.
+            return match self.rank() {
+                Some(_) => self.sweep(&session.client).await,
+                None => Ok(Released::NotOurs),
+            };
         };
         match session.client.delete(&node.path, None).await {
             Ok(()) if matches!(self.place, Place::Holding(..)) => Ok(Released::Released),

@@ -8,7 +8,7 @@ use zookeeper_client::{CreateMode, Error, MultiWriteError, MultiWriteResult};
 use super::{
     acquire, attend,
     claims::{Claim, Key, Node, Place},
-    failure::{from_error, protocol},
+    failure::{after_a_write, from_error, protocol},
     keys::stem,
     look::{Look, from_outside, look},
     read, release,
@@ -58,11 +58,11 @@ pub(super) async fn run(
         Ok(None) => {
             let removals: Vec<_> = parts.iter().map(|part| undo(shared, part)).collect();
             for removal in removals {
-                removal.await?;
+                removal.await.map_err(|failure| after_a_write(&failure))?;
             }
             return Ok(None);
         }
-        Err(failure) => return Err(failure),
+        Err(failure) => return Err(after_a_write(&failure)),
     };
     let grant = |((part, node), (token, request)): ((&Part, &Node), (FencingToken, &Request))| {
         let Part { key, id, .. } = part;
@@ -150,7 +150,10 @@ async fn create(shared: &Shared, session: &Session, parts: &[Part]) -> Result<Ve
             added.map_err(from_error)?;
         }
         match writer.commit().await {
-            Ok(results) => return created(shared, session, parts, results).await,
+            Ok(results) => {
+                let created = created(shared, session, parts, results).await;
+                return created.map_err(|failure| after_a_write(&failure));
+            }
             Err(MultiWriteError::OperationFailed {
                 source: Error::NoNode,
                 ..
