@@ -4,5 +4,6 @@ pub mod chaos;
 pub mod cluster;
 pub mod fence;
 pub mod holder;
+pub mod simulated;
 pub mod topology;
 pub mod waits;

@@ -96,6 +96,14 @@ pub enum What {
     Refused,
     /// The process was killed, or its records end for another reason.
     Killed,
+    /// The store forgot who holds a name, or an operator freed it by force; `process` and `op` mean
+    /// nothing here.
+    Freed {
+        /// The lock's name.
+        name: String,
+        /// No lease from before is valid after that, on the common clock.
+        until: u64,
+    },
     /// The process's clock leapt forward by so many nanoseconds; `op` means nothing here.
     Leapt {
         /// By so much.

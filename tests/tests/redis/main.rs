@@ -13,6 +13,5 @@ mod odd_names;
 mod peer;
 mod refused;
 mod scripts;
-mod sim;
 mod strangers;
 mod tls;

@@ -35,6 +35,8 @@ pub(super) struct Grant {
     /// When the holder's clock last leapt: the deadline was still ahead until then, whatever a
     /// later reading of that clock makes of it.
     pub(super) leapt: u64,
+    /// When it must have ended, because the store gave it up.
+    pub(super) ends: Option<u64>,
     /// When the holder stopped claiming: released, told lost, killed.
     pub(super) over: Option<Over>,
 }
@@ -58,6 +60,15 @@ impl Grant {
     pub(super) fn end(&self) -> u64 {
         self.over
             .map_or(self.deadline, |over| over.at().min(self.deadline))
+    }
+}
+
+impl Op {
+    /// The store gave up at `at` what had been granted before.
+    fn freed(&mut self, at: u64, until: u64) {
+        if let Some(grant) = self.grant.as_mut().filter(|grant| grant.at < at) {
+            grant.ends.get_or_insert(until);
+        }
     }
 }
 
@@ -117,6 +128,11 @@ pub(super) fn ops(records: &[Record]) -> Vec<Op> {
                 }
             }
             What::Left { .. } | What::Slept { .. } => {}
+            What::Freed { name, until } => {
+                for op in ops.iter_mut().filter(|op| op.name == *name) {
+                    op.freed(record.at, *until);
+                }
+            }
             What::Downgraded { deadline } => {
                 let at = find(&index, record);
                 let writer = downgrade(&mut ops[at], record.at, *deadline);
@@ -169,6 +185,7 @@ fn note(op: &mut Op, at: u64, what: &What) {
                 token: *token,
                 deadline: *deadline,
                 leapt: 0,
+                ends: None,
                 over: None,
             });
             op.settled = Some(at);

@@ -40,6 +40,8 @@ pub struct Expect {
 pub enum Check {
     /// A client asked for something in the name of an owner whose release it had sent.
     AfterRelease,
+    /// A hold went on though the store had given it up.
+    Outlived,
     /// Two holds exclude each other and overlap.
     Overlap,
     /// Two grants have the same fencing token and do not share.
@@ -94,6 +96,7 @@ pub fn check(records: &[Record], expect: &Expect) -> Vec<Violation> {
         if let Some(idle) = expect.idle {
             service::served(ops, idle, expect.faults_end, end_of(records), &mut found);
         }
+        service::outlived(ops, &mut found);
         service::losses_told(ops, expect, records, &mut found);
     }
     service::leftovers(records, &mut found);

@@ -65,6 +65,20 @@ pub(super) fn losses_told(
     }
 }
 
+/// What the store gave up is not renewed.
+pub(super) fn outlived(ops: &[&Op], found: &mut Vec<Violation>) {
+    for op in ops {
+        let Some(grant) = &op.grant else { continue };
+        if let Some(ends) = grant.ends.filter(|ends| *ends < grant.deadline) {
+            let past = Duration::from_nanos(grant.deadline - ends);
+            found.push(Violation {
+                check: Check::Outlived,
+                seen: format!("{op}: valid for {past:?} after the store gave it up"),
+            });
+        }
+    }
+}
+
 pub(super) fn leftovers(records: &[Record], found: &mut Vec<Violation>) {
     for record in records {
         if let What::Left { name, value } = &record.what {

@@ -55,6 +55,10 @@ fn record(line: &str) -> Record {
         "killed" => What::Killed,
         "slept" => What::Slept { by: number(3) },
         "leaps" => What::Leapt { by: number(3) },
+        "freed" => What::Freed {
+            name: "n".into(),
+            until: number(3),
+        },
         "adopted" => What::Adopted {
             by: "b".into(),
             deadline: number(3),
@@ -159,6 +163,21 @@ fn overlapping_holds_are_caught() {
         ),
         []
     );
+}
+
+#[test]
+fn holds_that_the_store_gave_up_are_not_renewed() {
+    let stormy = Expect {
+        exclusion: false,
+        calm: false,
+        ..STRICT
+    };
+    let kept = "0 a asks\n1 a has 5 40\n20 - freed 60\n30 a until 60\n60 a lost 60";
+    assert_eq!(failed(kept, &stormy), []);
+    let renewed = "0 a asks\n1 a has 5 40\n20 - freed 60\n30 a until 61\n61 a lost 61";
+    assert_eq!(failed(renewed, &stormy), [Check::Outlived]);
+    let later = "0 a asks\n20 - freed 60\n20 a has 5 70\n30 a until 80\n80 a lost 80";
+    assert_eq!(failed(later, &stormy), []);
 }
 
 #[test]

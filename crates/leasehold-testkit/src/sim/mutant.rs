@@ -1,7 +1,7 @@
 //! Drivers that are broken on purpose, to see that the checks notice.
 //!
 //! The driver itself stays as it ships: what a mistake of its would look like to the store and to
-//! its callers is brought about between it and the [`Wire`].
+//! its callers is brought about between it and the store.
 
 use std::{
     collections::BTreeMap,
@@ -11,14 +11,15 @@ use std::{
 
 use leasehold::{
     backend::{
-        Attempt, Backend, Capabilities, ClientId, Events, Failure, FencingToken, Grant, Name,
-        Owner, Page, Released, Renewal, Renewed, Request, Status, Ttl,
+        Attempt, Backend, Capabilities, ClientId, EVENT_BUFFER, Event, Events, Failure,
+        FencingToken, Grant, Name, Owner, Page, Released, Renewal, Renewed, Request, Status, Ttl,
     },
     clock::Clock,
 };
 use leasehold_core::Instant;
+use tokio::sync::mpsc;
 
-use super::wire::Wire;
+use super::noted::Noted;
 
 /// A mistake a driver can make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub enum Mutant {
     LosesItsPlace,
     /// Nothing is ever renewed.
     NeverRenews,
+    /// A grant that was pushed is taken for an answer to the last call.
+    PushesAreFresh,
     /// A renewal is sent after the release.
     RenewsAfterRelease,
     /// Fencing tokens are made up by the client.
@@ -42,22 +45,25 @@ pub enum Mutant {
 
 /// A wire with a mistake in front of it, or none.
 #[derive(Debug)]
-pub(super) struct Mutated {
-    wire: Wire,
+pub(super) struct Mutated<B> {
+    wire: Noted<B>,
     mutant: Option<Mutant>,
     clock: Clock,
     /// The last renewal of each owner that holds, once it was granted.
     held: Arc<Mutex<BTreeMap<Owner, Renewal>>>,
+    /// The number of the last call of each acquisition.
+    last: Arc<Mutex<BTreeMap<Owner, u32>>>,
 }
 
-impl Mutated {
-    pub(super) fn new(wire: Wire, mutant: Option<Mutant>) -> Self {
+impl<B: Backend> Mutated<B> {
+    pub(super) fn new(wire: Noted<B>, mutant: Option<Mutant>) -> Self {
         let clock = wire.clock().expect("a simulated clock");
         Self {
             wire,
             mutant,
             clock,
             held: Arc::default(),
+            last: Arc::default(),
         }
     }
 
@@ -72,21 +78,33 @@ impl Mutated {
 }
 
 #[deny(clippy::missing_trait_methods)] // a new method must reach the wire
-impl Backend for Mutated {
+impl<B: Backend> Backend for Mutated<B> {
     fn capabilities(&self) -> Capabilities {
         self.wire.capabilities()
     }
 
     fn attach(&self, client: &ClientId) -> Events {
-        self.wire.attach(client)
+        let events = self.wire.attach(client);
+        if !self.is(Mutant::PushesAreFresh) {
+            return events;
+        }
+        let (sender, freshened) = mpsc::channel(EVENT_BUFFER);
+        tokio::spawn(freshen(events, Arc::clone(&self.last), sender));
+        freshened
     }
 
     async fn acquire(&self, request: &Request) -> Result<Attempt, Failure> {
         let sent = self.clock.now();
+        if let Some(wait) = &request.wait {
+            let mut last = self.last.lock().unwrap();
+            last.insert(request.owner.clone(), wait.seq);
+        }
         if let Some(wait) = request.wait.filter(|wait| wait.seq > 0)
             && self.is(Mutant::LosesItsPlace)
         {
-            self.wire.leave_queue(&request.name, &request.owner).await;
+            // Nobody is to notice.
+            let left = self.wire.way.release(&request.name, &request.owner, None);
+            let _ = left.await;
             let mut anew = request.clone();
             anew.wait = Some(leasehold::backend::Wait::new(wait.seq, None, wait.patience));
             return self.wire.acquire(&anew).await;
@@ -184,6 +202,26 @@ impl Backend for Mutated {
     }
 
     fn session(&self) -> Option<std::os::fd::OwnedFd> {
-        None
+        self.wire.session()
+    }
+}
+
+/// Passes on events, each grant as if it had come upon the last call of its owner.
+async fn freshen(
+    mut events: Events,
+    last: Arc<Mutex<BTreeMap<Owner, u32>>>,
+    client: mpsc::Sender<Event>,
+) {
+    loop {
+        let event = tokio::select! {
+            biased;
+            () = client.closed() => return,
+            event = events.recv() => event,
+        };
+        let Some(mut event) = event else { return };
+        if let Event::Granted { owner, seq, .. } = &mut event {
+            *seq = last.lock().unwrap().get(owner).copied().unwrap_or(*seq);
+        }
+        let _ = client.try_send(event);
     }
 }

@@ -150,14 +150,21 @@ impl Plan {
         calm && self.events.is_empty() && latency <= 20
     }
 
+    /// The longest lease there can be.
+    #[must_use]
+    pub fn longest(&self) -> Duration {
+        let longest = self.ttls.iter().copied().max().unwrap_or(0);
+        MIN_HOLD.max(Duration::from_millis(longest))
+    }
+
     /// How long what a crashed client had in the store can live on: a lease, and one that it was
     /// handed while its death was not noticed, or its patience.
-    pub(super) fn outlives_crashes(&self) -> Duration {
+    #[must_use]
+    pub fn outlives_crashes(&self) -> Duration {
         const LONGEST_PATIENCE: Duration = Duration::from_secs(9);
         let crashes = |(_, event): &(Duration, Event)| matches!(event, Event::Crash(..));
-        let longest = self.ttls.iter().copied().max().unwrap_or(0);
         if self.events.iter().any(crashes) {
-            2 * Duration::from_millis(longest) + LONGEST_PATIENCE
+            2 * self.longest() + LONGEST_PATIENCE
         } else {
             Duration::ZERO
         }

@@ -22,13 +22,11 @@ use tokio::{
 };
 
 use super::{
-    Scene,
     call::{Acquire, AcquireAll, Annotate, AsyncCall, Detach, Downgrade, Release, Renew},
     dice::Dice,
-    plan::Plan,
+    stage::{Lives, Setting},
     weather::Weather,
 };
-use crate::history::{History, Message, What};
 
 /// One client's way to the store.
 #[derive(Clone, Debug)]
@@ -37,8 +35,8 @@ pub(super) struct Wire {
     store: Memory,
     clock: Clock,
     weather: Arc<Weather>,
+    lives: Arc<Lives>,
     dice: Dice,
-    history: History,
     /// When the last request of each owner is executed.
     order: Arc<Mutex<BTreeMap<Owner, Instant>>>,
 }
@@ -57,14 +55,19 @@ struct Fate {
 
 impl Wire {
     /// The way of client number `client`.
-    pub(super) fn new(client: usize, plan: &Plan, scene: &Scene) -> Self {
+    pub(super) fn new(
+        client: usize,
+        store: &Memory,
+        weather: &Arc<Weather>,
+        setting: &Setting,
+    ) -> Self {
         Self {
             client,
-            store: scene.store.clone(),
-            clock: scene.clocks[client].clone(),
-            weather: Arc::clone(&scene.weather),
-            dice: Dice::new(plan.seed.rotate_left(17) ^ client as u64),
-            history: scene.history.clone(),
+            store: store.clone(),
+            clock: setting.clocks[client].clone(),
+            weather: Arc::clone(weather),
+            lives: Arc::clone(&setting.lives),
+            dice: Dice::new(setting.plan.seed.rotate_left(17) ^ client as u64),
             order: Arc::default(),
         }
     }
@@ -119,7 +122,7 @@ impl Wire {
         T: Send + 'static,
         C: AsyncCall<T>,
     {
-        if self.weather.is_killed(self.client) {
+        if self.lives.is_killed(self.client) {
             return std::future::pending().await;
         }
         let fate = self.fate();
@@ -154,30 +157,6 @@ impl Wire {
             }
         }
     }
-
-    /// Leaves the queue without anyone noticing: for a driver that is broken on purpose.
-    pub(super) async fn leave_queue(&self, name: &Name, owner: &Owner) {
-        let _ = self
-            .carry(&[owner], Release(name.clone(), owner.clone(), None), false)
-            .await;
-    }
-
-    fn note(&self, owner: &Owner, message: Message) {
-        if self.weather.is_killed(self.client) {
-            return;
-        }
-        let (process, op) = who(owner).unwrap_or_else(|| ("-".into(), 0));
-        let owner = owner.as_str()[..26].to_owned();
-        self.history
-            .record(&process, op, What::Sent { message, owner });
-    }
-}
-
-/// Whose acquisition this is: the workers write it into the label, unless it is of several.
-fn who(owner: &Owner) -> Option<(String, u64)> {
-    let label = owner.label();
-    let (process, op) = label.split_once('/')?;
-    Some((process.to_owned(), op.parse().ok()?))
 }
 
 #[deny(clippy::missing_trait_methods)] // a new method must meet faults too
@@ -193,29 +172,12 @@ impl Backend for Wire {
     }
 
     async fn acquire(&self, request: &Request) -> Result<Attempt, Failure> {
-        self.note(&request.owner, Message::Acquire);
-        let answer = self
-            .carry(&[&request.owner], Acquire(request.clone()), false)
-            .await??;
-        if let Attempt::Queued(queued) = &answer
-            && let Some((process, op)) = who(&request.owner)
-        {
-            self.history.record(
-                &process,
-                op,
-                What::Queued {
-                    ticket: queued.ticket,
-                },
-            );
-        }
-        Ok(answer)
+        let call = Acquire(request.clone());
+        self.carry(&[&request.owner], call, false).await?
     }
 
     async fn renew(&self, renewals: &[Renewal]) -> Vec<Result<Renewed, Failure>> {
         let owners: Vec<&Owner> = renewals.iter().map(|renewal| &renewal.owner).collect();
-        for owner in &owners {
-            self.note(owner, Message::Renew);
-        }
         match self.carry(&owners, Renew(renewals.to_vec()), true).await {
             Ok(answers) => answers,
             Err(failure) => vec![Err(failure); renewals.len()],
@@ -228,34 +190,27 @@ impl Backend for Wire {
         owner: &Owner,
         min_hold: Option<Duration>,
     ) -> Result<Released, Failure> {
-        self.note(owner, Message::Release);
         let call = Release(name.clone(), owner.clone(), min_hold);
         self.carry(&[owner], call, true).await?
     }
 
     async fn detach(&self, renewal: &Renewal) -> Result<Renewed, Failure> {
-        self.note(&renewal.owner, Message::Renew);
         self.carry(&[&renewal.owner], Detach(renewal.clone()), false)
             .await?
     }
 
     async fn acquire_all(&self, requests: &[Request]) -> Result<Option<Vec<Grant>>, Failure> {
         let owners: Vec<&Owner> = requests.iter().map(|request| &request.owner).collect();
-        for owner in &owners {
-            self.note(owner, Message::Acquire);
-        }
         self.carry(&owners, AcquireAll(requests.to_vec()), false)
             .await?
     }
 
     async fn downgrade(&self, renewal: &Renewal) -> Result<Renewed, Failure> {
-        self.note(&renewal.owner, Message::Renew);
         let call = Downgrade(renewal.clone());
         self.carry(&[&renewal.owner], call, false).await?
     }
 
     async fn annotate(&self, renewal: &Renewal, note: Option<&str>) -> Result<Renewed, Failure> {
-        self.note(&renewal.owner, Message::Renew);
         let call = Annotate(renewal.clone(), note.map(Into::into));
         self.carry(&[&renewal.owner], call, true).await?
     }
@@ -291,7 +246,7 @@ async fn relay(wire: Wire, mut events: Events, client: mpsc::Sender<Event>) {
         let event = tokio::select! {
             biased;
             () = client.closed() => return,
-            () = wire.weather.noticed(wire.client) => return,
+            () = wire.lives.noticed(wire.client) => return,
             event = events.recv() => match event {
                 Some(event) => event,
                 None => return,
@@ -299,7 +254,7 @@ async fn relay(wire: Wire, mut events: Events, client: mpsc::Sender<Event>) {
         };
         let (weather, dice) = (&wire.weather, &wire.dice);
         let faults = weather.faults();
-        let cut_off = weather.is_cut_off(wire.client) || weather.is_killed(wire.client);
+        let cut_off = weather.is_cut_off(wire.client) || wire.lives.is_killed(wire.client);
         let roll = |odds| dice.chance(weather.odds(odds));
         if cut_off || roll(faults.event_lost) {
             continue;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{Ask, Call, NAMES, Op, Phase, Reply, Verdict, World, text};
-use crate::sim::Data;
+use leasehold_tests::simulated::Data;
 
 /// What the checks remember of the past.
 #[derive(Default)]

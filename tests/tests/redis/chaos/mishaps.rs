@@ -1,7 +1,7 @@
 //! What goes wrong.
 
 use super::{Ask, Call, NAMES, Phase, World};
-use crate::sim::Data;
+use leasehold_tests::simulated::Data;
 
 impl World {
     pub(super) fn die(&mut self, client: usize) {

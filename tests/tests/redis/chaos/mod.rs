@@ -20,7 +20,7 @@ use leasehold::{
 use leasehold_core::Label;
 
 use self::model::{Ask, Broken, Call, Client, NAMES, Op, Phase, Setup};
-use crate::sim::{Data, Reply, Server};
+use leasehold_tests::simulated::{Data, Reply, Server};
 
 mod check;
 mod execute;

@@ -7,9 +7,15 @@ use redis::{
     io::tcp::{TcpSettings, socket2::TcpKeepalive},
 };
 
-use super::{failure, keys::Prefix, url};
+use super::{
+    dial::{Dialed, Dialer},
+    failure,
+    keys::Prefix,
+    url,
+};
 use crate::{
     backend::{Failure, Sent},
+    clock::Clock,
     error::ErrorKind,
     random::Random,
 };
@@ -31,6 +37,8 @@ pub struct Config {
     pub(super) connect_timeout: Duration,
     pub(super) call_timeout: Duration,
     pub(super) random: Random,
+    pub(super) clock: Clock,
+    pub(super) dialer: Option<Dialer>,
 }
 
 /// Where a server listens.
@@ -87,6 +95,8 @@ impl Config {
             connect_timeout: Self::CONNECT_TIMEOUT,
             call_timeout: Self::CALL_TIMEOUT,
             random: Random::system(),
+            clock: Clock::system(),
+            dialer: None,
         }
     }
 
@@ -133,6 +143,21 @@ impl Config {
     #[must_use]
     pub fn with_random(mut self, random: Random) -> Self {
         self.random = random;
+        self
+    }
+
+    /// The clock that limits and deadlines go by: for tests in virtual time.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Makes every connection by `dial` instead of connecting to the address, without TLS: for
+    /// tests on a server that is simulated.
+    #[must_use]
+    pub fn with_dialer(mut self, dial: impl Fn() -> Dialed + Send + Sync + 'static) -> Self {
+        self.dialer = Some(Dialer::new(dial));
         self
     }
 

@@ -3,13 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use leasehold_core::backoff::Backoff;
-use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     config::Config,
     link::{Link, within},
     push::Router,
+    state::{Board, State},
 };
 use crate::{
     backend::{Event, Failure, Sent},
@@ -25,18 +25,12 @@ const CAP: Duration = Duration::from_secs(1);
 /// A connection to one server for the life of a client.
 #[derive(Debug)]
 pub(super) struct Connection {
-    state: watch::Receiver<State>,
+    board: Arc<Board>,
     patience: Duration,
+    clock: Clock,
     router: Arc<Router>,
     /// Ends the task that mends.
     _stop: DropGuard,
-}
-
-#[derive(Clone, Debug)]
-enum State {
-    Up(Arc<Link>),
-    /// How often connecting failed since the connection broke, and why last.
-    Down(u64, Option<Failure>),
 }
 
 impl Connection {
@@ -52,16 +46,17 @@ impl Connection {
     }
 
     fn begin(config: Config, router: Arc<Router>, link: Option<Arc<Link>>) -> Self {
-        let (sender, state) = watch::channel(match &link {
+        let board = Board::new(match &link {
             Some(link) => State::Up(Arc::clone(link)),
             None => State::Down(0, None),
         });
+        let board = Arc::new(board);
         let stop = CancellationToken::new();
-        let patience = config.call_timeout;
+        let (patience, clock) = (config.call_timeout, config.clock.clone());
         let mender = Mender {
             config,
             router: Arc::clone(&router),
-            state: sender,
+            board: Arc::clone(&board),
         };
         tokio::spawn({
             let stop = stop.clone();
@@ -74,8 +69,9 @@ impl Connection {
             }
         });
         Self {
-            state,
+            board,
             patience,
+            clock,
             router,
             _stop: stop.drop_guard(),
         }
@@ -89,33 +85,31 @@ impl Connection {
     /// The connection, when there is one. While it is being mended, this waits for one more
     /// attempt and then says why there is none.
     pub(super) async fn link(&self) -> Result<Arc<Link>, Failure> {
-        let mut state = self.state.clone();
         let mut seen = None;
-        let found = within(self.patience, async {
+        let found = within(&self.clock, self.patience, async {
             loop {
-                match &*state.borrow_and_update() {
-                    State::Up(link) if !link.is_broken() => return Ok(Arc::clone(link)),
+                let change = self.board.change();
+                match self.board.state() {
+                    State::Up(link) if !link.is_broken() => return Ok(link),
                     State::Up(_) => {}
                     State::Down(attempts, cause) => {
                         let refused = cause.as_ref().filter(|cause| !cause.is_passing());
                         if let Some(cause) = refused.or(cause.as_ref().filter(|_| {
-                            let first = *seen.get_or_insert(*attempts);
-                            first != *attempts
+                            let first = *seen.get_or_insert(attempts);
+                            first != attempts
                         })) {
                             return Err(unsent(cause));
                         }
                     }
+                    State::Ended => return Err(Failure::unavailable("the client was shut down")),
                 }
-                if state.changed().await.is_err() {
-                    return Err(Failure::unavailable("the client was shut down"));
-                }
+                change.await;
             }
         });
         found.await.unwrap_or_else(|| {
             let message = "the connection is lost and not back yet";
-            let state = self.state.borrow();
-            Err(match &*state {
-                State::Down(_, Some(cause)) => unsent(cause),
+            Err(match self.board.state() {
+                State::Down(_, Some(cause)) => unsent(&cause),
                 _ => Failure::unavailable(message),
             })
         })
@@ -140,25 +134,25 @@ fn unsent(cause: &Failure) -> Failure {
 struct Mender {
     config: Config,
     router: Arc<Router>,
-    state: watch::Sender<State>,
+    board: Arc<Board>,
 }
 
 impl Mender {
     async fn run(self, first: Option<Arc<Link>>) {
-        let clock = Clock::system();
+        let clock = self.config.clock.clone();
         let mut backoff = Backoff::new(BASE, CAP);
         let mut link = match first {
             Some(link) => link,
             None => {
                 let link = self.replace(None, &mut backoff).await;
-                self.state.send_replace(State::Up(Arc::clone(&link)));
+                self.board.set(State::Up(Arc::clone(&link)));
                 link
             }
         };
         loop {
             let begun = clock.now();
             link.end().await;
-            self.state.send_replace(State::Down(0, None));
+            self.board.set(State::Down(0, None));
             tracing::warn!(server = %self.config, "lost the connection");
             // A server that takes connections and drops them is not to be stormed either.
             if clock.now() < begun.after(CAP) {
@@ -167,7 +161,7 @@ impl Mender {
                 backoff.reset();
             }
             link = self.replace(Some(link), &mut backoff).await;
-            self.state.send_replace(State::Up(Arc::clone(&link)));
+            self.board.set(State::Up(Arc::clone(&link)));
             tracing::info!(server = %self.config, "connected again");
             self.router.broadcast(&Event::Reconnected);
         }
@@ -190,8 +184,7 @@ impl Mender {
                 Err(failure) => {
                     attempts += 1;
                     tracing::debug!(%failure, attempts, "no connection");
-                    self.state
-                        .send_replace(State::Down(attempts, Some(failure)));
+                    self.board.set(State::Down(attempts, Some(failure)));
                 }
             }
             self.pause(backoff).await;
@@ -199,7 +192,7 @@ impl Mender {
     }
 
     async fn pause(&self, backoff: &mut Backoff) {
-        let clock = Clock::system();
+        let clock = &self.config.clock;
         let pause = backoff.next(self.config.random.bits());
         clock.sleep_until(clock.now().after(pause)).await;
     }
@@ -210,5 +203,11 @@ impl Mender {
             link.subscribe(&channel).await?;
         }
         Ok(())
+    }
+}
+
+impl Drop for Mender {
+    fn drop(&mut self) {
+        self.board.set(State::Ended);
     }
 }

@@ -20,7 +20,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     config::{Config, Protocol},
-    failure,
+    dial, failure,
     handshake::{self, Identity},
     push::Router,
     reply::data,
@@ -42,7 +42,9 @@ pub(super) struct Link {
     pub(super) identity: Identity,
     broken: CancellationToken,
     call_timeout: Duration,
-    _reader: Option<DropGuard>,
+    clock: Clock,
+    /// What ends with the link: its reader of pushes, and a connection that was dialed.
+    tasks: Vec<DropGuard>,
 }
 
 /// Why a request has no answer.
@@ -72,7 +74,7 @@ impl Link {
         before: Option<&Identity>,
     ) -> Result<Self, Failure> {
         let limit = config.connect_timeout;
-        let opened = within(limit, async {
+        let opened = within(&config.clock, limit, async {
             match config.protocol {
                 Protocol::Resp2 => Self::open_resp2(config, router, before).await,
                 Protocol::Resp3 => Self::open_resp3(config, router, before).await,
@@ -117,12 +119,13 @@ impl Link {
             .set_response_timeout(None)
             .set_push_sender(pushes);
         let client = client(config, ProtocolVersion::RESP3)?;
-        let mut connection = client
-            .get_multiplexed_async_connection_with_config(&settings)
+        let (mut connection, guard) = dial::open(&client, config.dialer.as_ref(), settings)
             .await
             .map_err(|error| first_failure(config, &error))?;
         let identity = handshake::greet(&mut connection, config, before).await?;
-        Ok(Self::new(config, connection, identity, broken))
+        let mut link = Self::new(config, connection, identity, broken);
+        link.tasks.extend(guard);
+        Ok(link)
     }
 
     async fn open_resp2(
@@ -134,19 +137,19 @@ impl Link {
             .set_connection_timeout(None)
             .set_response_timeout(None);
         let client = client(config, ProtocolVersion::RESP2)?;
-        let mut connection = client
-            .get_multiplexed_async_connection_with_config(&settings)
+        let (mut connection, guard) = dial::open(&client, config.dialer.as_ref(), settings)
             .await
             .map_err(|error| first_failure(config, &error))?;
         let identity = handshake::greet(&mut connection, config, before).await?;
-        let listener = client.get_async_pubsub().await;
+        let listener = dial::listen(&client, config.dialer.as_ref()).await;
         let (sink, stream) = listener
             .map_err(|error| first_failure(config, &error))?
             .split();
         let mut link = Self::new(config, connection, identity, CancellationToken::new());
         let stop = CancellationToken::new();
         link.listener = Some(sink.into());
-        link._reader = Some(stop.clone().drop_guard());
+        link.tasks.extend(guard);
+        link.tasks.push(stop.clone().drop_guard());
         tokio::spawn(read(stream, Arc::clone(router), link.broken.clone(), stop));
         Ok(link)
     }
@@ -164,7 +167,8 @@ impl Link {
             identity,
             broken,
             call_timeout: config.call_timeout,
-            _reader: None,
+            clock: config.clock.clone(),
+            tasks: Vec::new(),
         }
     }
 
@@ -268,7 +272,7 @@ impl Link {
                 () = self.broken.cancelled() => None,
             }
         };
-        match within(limit, answered).await {
+        match within(&self.clock, limit, answered).await {
             Some(Some(reply)) => Ok(reply),
             Some(None) => Err(Fault::Gone(Failure::no_answer("the connection was lost"))),
             None => {
@@ -302,8 +306,11 @@ impl fmt::Debug for Link {
 }
 
 /// The result of `future`, unless it takes longer than `limit`.
-pub(super) async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> Option<T> {
-    let clock = Clock::system();
+pub(super) async fn within<T>(
+    clock: &Clock,
+    limit: Duration,
+    future: impl Future<Output = T>,
+) -> Option<T> {
     let end = clock.now().after(limit);
     tokio::select! {
         biased;

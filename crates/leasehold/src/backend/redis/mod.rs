@@ -15,6 +15,7 @@ use leasehold_core::{
 
 pub use self::{
     config::Config,
+    dial::{Dialed, Stream},
     keys::{Keys, Prefix},
     node::RedisNode,
     script::{Script, scripts},
@@ -30,6 +31,7 @@ use crate::clock::Clock;
 
 mod config;
 mod connection;
+mod dial;
 mod failure;
 mod form;
 mod handshake;
@@ -43,6 +45,7 @@ mod reply;
 mod script;
 mod several;
 mod slot;
+mod state;
 mod tls;
 mod url;
 
@@ -110,7 +113,7 @@ impl Redis {
     /// Nothing depends on equal clocks but the order of fencing tokens after a loss of data.
     fn compare_clocks(&self, server_millis: u64) {
         const TOLERATED: u64 = 5000;
-        let here = Clock::system().wall_micros() / 1000;
+        let here = self.config.clock.wall_micros() / 1000;
         let off = here.abs_diff(server_millis);
         if off > TOLERATED && !self.clocks_differ.swap(true, Ordering::Relaxed) {
             let off = Duration::from_millis(off);
@@ -252,7 +255,7 @@ impl Backend for Redis {
     }
 
     fn clock(&self) -> Option<Clock> {
-        None
+        Some(self.config.clock.clone())
     }
 
     #[cfg(unix)]

@@ -3,59 +3,96 @@
 //! It knows only what the scripts need, and what a server may refuse: writes when memory is full,
 //! all writes on a replica. Time moves only when it is told to.
 
+// Part of tests: panics when it is asked for what it is not made for.
+#![allow(
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    clippy::disallowed_methods
+)]
+
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
+    fmt,
     sync::{Arc, Mutex, MutexGuard},
 };
 
 use mlua::{Function, Lua, MultiValue, Value as LuaValue};
 
+pub use self::{
+    broken::Breakage,
+    stage::{Setup, Shore},
+    turns::Turn,
+};
+
+mod broken;
 mod commands;
+mod connection;
+mod host;
+mod mishap;
+mod resp;
+mod stage;
+mod talk;
+mod turns;
 
 /// A reply.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Reply {
+#[allow(clippy::exhaustive_enums)] // tests look into them
+pub enum Reply {
+    /// Nothing.
     Nil,
+    /// A number.
     Int(i64),
+    /// A text of any bytes.
     Bulk(Vec<u8>),
+    /// A word that says how it went.
     Status(&'static str),
+    /// Several of these.
     Array(Vec<Self>),
+    /// What went wrong, with the code first.
     Error(String),
 }
 
 /// What a key holds. Scores are whole numbers here.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Data {
+#[allow(clippy::exhaustive_enums)] // tests look into them
+pub enum Data {
+    /// A string.
     Text(Vec<u8>),
+    /// Fields and their values.
     Hash(BTreeMap<Vec<u8>, Vec<u8>>),
+    /// Members and their scores.
     Sorted(HashMap<Vec<u8>, i64>),
 }
 
 /// What the server keeps, and how it is disposed.
 #[derive(Debug, Default)]
-pub(crate) struct Store {
-    pub(crate) now_us: u64,
+pub struct Store {
+    /// Its clock, in microseconds since 1970.
+    pub now_us: u64,
     keys: HashMap<Vec<u8>, (Data, Option<u64>)>,
     /// Channels that count as subscribed to.
-    pub(crate) subscribed: HashSet<Vec<u8>>,
+    pub subscribed: HashSet<Vec<u8>>,
     /// What was published, with how many received it.
-    pub(crate) published: Vec<(Vec<u8>, Vec<u8>, i64)>,
+    pub published: Vec<(Vec<u8>, Vec<u8>, i64)>,
     /// Memory is full.
-    pub(crate) full: bool,
+    pub full: bool,
     /// It became a replica.
-    pub(crate) replica: bool,
+    pub replica: bool,
     /// The running script has written: what is refused at first is allowed from then on.
     dirty: bool,
 }
 
 impl Store {
-    pub(crate) fn now_ms(&self) -> u64 {
+    /// Its clock, in milliseconds since 1970.
+    #[must_use]
+    pub fn now_ms(&self) -> u64 {
         self.now_us / 1000
     }
 
     /// What `key` holds and when it ends, unless it has ended: a key lives through its last
     /// millisecond.
-    pub(crate) fn get(&self, key: &[u8]) -> Option<&(Data, Option<u64>)> {
+    #[must_use]
+    pub fn get(&self, key: &[u8]) -> Option<&(Data, Option<u64>)> {
         let found = self.keys.get(key)?;
         found
             .1
@@ -63,7 +100,9 @@ impl Store {
             .then_some(found)
     }
 
-    pub(crate) fn text(&self, key: &[u8]) -> Option<&[u8]> {
+    /// The string `key`.
+    #[must_use]
+    pub fn text(&self, key: &[u8]) -> Option<&[u8]> {
         match self.get(key) {
             Some((Data::Text(text), _)) => Some(text),
             _ => None,
@@ -71,7 +110,8 @@ impl Store {
     }
 
     /// The members of a sorted set, by score and then by text.
-    pub(crate) fn sorted(&self, key: &[u8]) -> Vec<(Vec<u8>, i64)> {
+    #[must_use]
+    pub fn sorted(&self, key: &[u8]) -> Vec<(Vec<u8>, i64)> {
         let Some((Data::Sorted(members), _)) = self.get(key) else {
             return Vec::new();
         };
@@ -83,24 +123,30 @@ impl Store {
         members
     }
 
-    pub(crate) fn hash(&self, key: &[u8]) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    /// The fields of the hash `key`.
+    #[must_use]
+    pub fn hash(&self, key: &[u8]) -> BTreeMap<Vec<u8>, Vec<u8>> {
         match self.get(key) {
             Some((Data::Hash(fields), _)) => fields.clone(),
             _ => BTreeMap::new(),
         }
     }
 
-    pub(crate) fn put(&mut self, key: &[u8], data: Data, end: Option<u64>) {
+    /// Writes `key`, which ends at `end` in milliseconds.
+    pub fn put(&mut self, key: &[u8], data: Data, end: Option<u64>) {
         self.keys.insert(key.to_vec(), (data, end));
     }
 
-    pub(crate) fn remove(&mut self, key: &[u8]) -> bool {
+    /// Deletes `key`; whether it was there.
+    pub fn remove(&mut self, key: &[u8]) -> bool {
         let there = self.get(key).is_some();
         self.keys.remove(key);
         there
     }
 
-    pub(crate) fn names(&self) -> Vec<String> {
+    /// All keys.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
         let live = self.keys.keys().filter(|key| self.get(key).is_some());
         live.map(|key| String::from_utf8_lossy(key).into_owned())
             .collect()
@@ -108,14 +154,28 @@ impl Store {
 }
 
 /// The server.
-pub(crate) struct Server {
+pub struct Server {
     lua: Lua,
     store: Arc<Mutex<Store>>,
     loaded: HashMap<String, Function>,
 }
 
+impl Default for Server {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Server").field(&self.store()).finish()
+    }
+}
+
 impl Server {
-    pub(crate) fn new() -> Self {
+    /// A server that keeps nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
         let lua = Lua::new();
         let store = Arc::new(Mutex::new(Store {
             // Some day in 2026.
@@ -147,33 +207,63 @@ impl Server {
         }
     }
 
-    pub(crate) fn store(&self) -> MutexGuard<'_, Store> {
+    /// What it keeps.
+    pub fn store(&self) -> MutexGuard<'_, Store> {
         self.store.lock().unwrap()
     }
 
+    /// Forgets everything but how to run scripts.
+    pub fn forget(&mut self) {
+        *self.store() = Store::default();
+    }
+
     /// Whether it is full, and whether it is a replica.
-    pub(crate) fn refuses(&self) -> (bool, bool) {
+    #[must_use]
+    pub fn refuses(&self) -> (bool, bool) {
         let store = self.store();
         (store.full, store.replica)
     }
 
     /// It has memory again, and is a primary.
-    pub(crate) fn serve_all(&self) {
+    pub fn serve_all(&self) {
         let mut store = self.store();
         (store.full, store.replica) = (false, false);
     }
 
     /// Runs the script `text`, in one step.
-    pub(crate) fn eval(&mut self, text: &str, keys: &[String], words: &[String]) -> Reply {
-        if !self.loaded.contains_key(text) {
-            let function = self.lua.load(text).into_function().unwrap();
-            self.loaded.insert(text.into(), function);
+    pub fn eval(&mut self, text: &str, keys: &[String], words: &[String]) -> Reply {
+        let function = self.compile(text);
+        self.call(&function, keys, words)
+    }
+
+    /// The script `text`, ready to be called any number of times.
+    pub fn compile(&mut self, text: &str) -> Function {
+        if let Some(function) = self.loaded.get(text) {
+            return function.clone();
         }
+        let function = self.lua.load(text).into_function().unwrap();
+        self.loaded.insert(text.into(), function.clone());
+        function
+    }
+
+    /// Runs a script, in one step.
+    pub fn call(
+        &mut self,
+        function: &Function,
+        keys: &[impl AsRef<[u8]>],
+        words: &[impl AsRef<[u8]>],
+    ) -> Reply {
         let globals = self.lua.globals();
+        let texts = |words: Vec<&[u8]>| {
+            let texts = words.iter().map(|word| self.lua.create_string(word));
+            texts.collect::<mlua::Result<Vec<_>>>().unwrap()
+        };
+        let keys = texts(keys.iter().map(AsRef::as_ref).collect());
+        let words = texts(words.iter().map(AsRef::as_ref).collect());
         globals.set("KEYS", keys).unwrap();
         globals.set("ARGV", words).unwrap();
         self.store().dirty = false;
-        match self.loaded[text].call::<LuaValue>(()) {
+        match function.call::<LuaValue>(()) {
             Ok(value) => from_lua(&value),
             Err(mlua::Error::CallbackError { cause, .. }) => Reply::Error(cause.to_string()),
             Err(error) => Reply::Error(error.to_string()),

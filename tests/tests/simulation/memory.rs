@@ -1,7 +1,4 @@
-//! The seeded simulation: thousands of schedules, kept seeds, and drivers that are broken on
-//! purpose.
-
-#![allow(clippy::unwrap_used, clippy::print_stderr)]
+//! The driver over the memory store.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,9 +14,11 @@ use leasehold_testkit::{
 
 /// Every schedule is as it should be.
 fn pass(seeds: Range<u64>) {
-    if let Some(failed) = sim::find(seeds, None, |outcome| !outcome.violations.is_empty()) {
+    let is_bad = |outcome: &Outcome| !outcome.violations.is_empty();
+    if let Some(failed) = sim::find(seeds, |seed| sim::run(seed, None), is_bad) {
         panic!(
-            "{}\nreplay: LEASEHOLD_SEED={} cargo test -p leasehold-tests --test simulation replay",
+            "{}\nreplay: LEASEHOLD_SEED={} cargo test -p leasehold-tests --test simulation \
+             memory::replay",
             failed.report(),
             failed.plan.seed
         );
@@ -36,7 +35,7 @@ fn schedules_pass() {
 /// Schedules that failed once.
 #[test]
 fn kept_seeds_pass() {
-    for line in include_str!("../seeds.txt").lines() {
+    for line in include_str!("../../seeds.txt").lines() {
         let seed = line.split('#').next().unwrap().trim();
         if !seed.is_empty() {
             let seed = seed.parse().unwrap();
@@ -68,11 +67,15 @@ fn schedules_reach_the_rare_turns() {
         }),
     ]);
     let missing = Mutex::new(turns);
-    let _ = sim::find(0..2_000, None, |outcome| {
-        let mut missing = missing.lock().unwrap();
-        missing.retain(|_, reached| !reached(&outcome.records));
-        missing.is_empty()
-    });
+    let _ = sim::find(
+        0..2_000,
+        |seed| sim::run(seed, None),
+        |outcome| {
+            let mut missing = missing.lock().unwrap();
+            missing.retain(|_, reached| !reached(&outcome.records));
+            missing.is_empty()
+        },
+    );
     let missing = missing.into_inner().unwrap();
     assert!(missing.is_empty(), "never: {:?}", missing.keys());
 }
@@ -137,7 +140,7 @@ fn replay() {
 /// A driver that is broken in this way is caught by this check, within a few hundred schedules.
 fn caught(mutant: Mutant, check: Check) {
     let by_check = |outcome: &Outcome| outcome.violations.iter().any(|found| found.check == check);
-    let found = sim::find(0..3_000, Some(mutant), by_check);
+    let found = sim::find(0..3_000, |seed| sim::run(seed, Some(mutant)), by_check);
     let found = found.unwrap_or_else(|| panic!("{mutant:?} is not caught by {check:?}"));
     eprintln!(
         "{mutant:?} is caught by {check:?} in schedule {}",
