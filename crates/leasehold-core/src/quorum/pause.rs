@@ -32,7 +32,7 @@ pub fn after(loser: &Loser, dice: u64) -> Duration {
     match loser.defeat {
         // A majority is held: until it can change, or until news comes. Behind it, by age.
         Defeat::Held => loser.change_in.min(REPROBE) + scaled(round_trip * 8 / age, dice),
-        Defeat::Split | Defeat::Slipped => round_trip / 2 + scaled(round_trip * 12 / age, dice),
+        Defeat::Split | Defeat::Slipped => round_trip / 2 + scaled(round_trip * 4 / age, dice),
         Defeat::Unreachable | Defeat::TooLate => {
             let span = (round_trip * 8).max(Duration::from_millis(100));
             span / 2 + scaled(span, dice)

@@ -262,6 +262,11 @@ impl Loss {
         !matches!(self.defeat, Defeat::Unreachable | Defeat::TooLate)
     }
 
+    /// Whether it was for others who may have got no more.
+    pub(super) const fn is_split(&self) -> bool {
+        matches!(self.defeat, Defeat::Split | Defeat::Slipped)
+    }
+
     /// Why nothing was to be had, if it was not for others that hold.
     pub(super) fn trouble(&self, roster: &Roster) -> Option<Failure> {
         (!self.is_to_others()).then(|| self.failure(roster))
@@ -296,7 +301,9 @@ impl Loss {
             // Held here by one and there by another: neither can have a majority.
             (Defeat::Held, None) => Defeat::Split,
             // What was given to us is what another could do without.
-            (Defeat::Split, Some(_)) if !is_permit => Defeat::Held,
+            (Defeat::Split, Some(holder)) if !is_permit && self.has_majority(roster, holder) => {
+                Defeat::Held
+            }
             (defeat, _) => defeat,
         };
         let change_in = if self.early {
@@ -316,19 +323,26 @@ impl Loss {
 
     /// The holder that so many nodes name that it can have a majority.
     fn holder(&self, roster: &Roster) -> Option<Holder> {
-        let holders: Vec<&Holder> = self.votes.iter().filter_map(held_by).collect();
-        let silent = self
-            .votes
-            .iter()
-            .filter(|vote| !matches!(vote, Some(Ok(_))));
-        let silent = silent.count();
-        let named = |holder: &&Holder| {
-            let same = holders.iter().filter(|other| {
-                other.value == holder.value || (other.mode.is_shared() && holder.mode.is_shared())
-            });
-            same.count() + silent >= roster.size.majority()
-        };
-        holders.iter().copied().find(named).cloned()
+        let said = |vote: &&Option<_>| matches!(vote, Some(Ok(_)));
+        let silent = self.votes.len() - self.votes.iter().filter(said).count();
+        let mut holders = self.votes.iter().filter_map(held_by);
+        let can = |holder: &&Holder| self.naming(holder) + silent >= roster.size.majority();
+        holders.find(can).cloned()
+    }
+
+    /// Whether a majority names it. Where less is known, two who split the votes could each take
+    /// the other for the holder and wait for news that nobody sends.
+    fn has_majority(&self, roster: &Roster, holder: &Holder) -> bool {
+        self.naming(holder) >= roster.size.majority()
+    }
+
+    /// How many nodes name it, or another reader if it is one.
+    fn naming(&self, holder: &Holder) -> usize {
+        let holders = self.votes.iter().filter_map(held_by);
+        let same = holders.filter(|other| {
+            other.value == holder.value || (other.mode.is_shared() && holder.mode.is_shared())
+        });
+        same.count()
     }
 
     /// When a majority can be free, as far as the nodes know: all that voted know when theirs is.

@@ -11,7 +11,7 @@ use leasehold_core::{Instant, Name};
 /// For how long an attempt that was lost says that others want the name.
 const CROWD: Duration = Duration::from_millis(250);
 
-/// For how long news say that all who wait are about to ask.
+/// For how long all ask who are about to.
 const RUSH: Duration = Duration::from_millis(25);
 
 /// With more names than this, those that have cooled down are forgotten.
@@ -24,7 +24,7 @@ pub(super) struct Heat(Mutex<HashMap<Name, Seen>>);
 #[derive(Debug, Default)]
 struct Seen {
     lost: Option<Instant>,
-    news: Option<Instant>,
+    rush: Option<Instant>,
 }
 
 impl Heat {
@@ -33,9 +33,9 @@ impl Heat {
         self.seen(name, now, |seen| seen.lost = Some(now));
     }
 
-    /// The name may be free: it was given up while somebody here waited for it.
-    pub(super) fn news(&self, name: &Name, now: Instant) {
-        self.seen(name, now, |seen| seen.news = Some(now));
+    /// All who want it are about to ask, at `when`.
+    pub(super) fn rush(&self, name: &Name, when: Instant) {
+        self.seen(name, when, |seen| seen.rush = Some(when));
     }
 
     /// Whether others want it who may have waited for longer than one that comes now.
@@ -51,7 +51,7 @@ impl Heat {
         let names = self.names();
         names
             .get(name)
-            .is_some_and(|seen| within(seen.news, RUSH, now))
+            .is_some_and(|seen| within(seen.rush, RUSH, now))
     }
 
     fn seen(&self, name: &Name, now: Instant, note: impl FnOnce(&mut Seen)) {
@@ -60,7 +60,7 @@ impl Heat {
             return note(seen);
         }
         if names.len() >= NAMES {
-            names.retain(|_, seen| within(seen.lost.max(seen.news), CROWD, now));
+            names.retain(|_, seen| within(seen.lost.max(seen.rush), CROWD, now));
         }
         note(names.entry(name.clone()).or_default());
     }
@@ -84,7 +84,7 @@ mod tests {
         let (heat, name) = (Heat::default(), Name::new("a").unwrap());
         assert!(!heat.is_crowded(&name, at(0)) && !heat.is_rush(&name, at(0)));
         heat.lost(&name, at(10));
-        heat.news(&name, at(100));
+        heat.rush(&name, at(100));
         assert!(heat.is_crowded(&name, at(260)) && heat.is_rush(&name, at(125)));
         assert!(!heat.is_crowded(&name, at(261)) && !heat.is_rush(&name, at(126)));
     }

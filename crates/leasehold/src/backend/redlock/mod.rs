@@ -124,7 +124,7 @@ impl Redlock {
         let Settings { clock, random, .. } = &self.roster.settings;
         let now = clock.now();
         if ticket.is_none() && self.heat.is_crowded(name, now) {
-            let pause = pause::newcomer(ROUND_TRIP, random.bits());
+            let pause = pause::newcomer(self.roster.round_trip(), random.bits());
             clock.sleep_until(now.after(pause)).await;
         }
     }
@@ -245,10 +245,18 @@ impl Backend for Redlock {
                 won.pop().map(Attempt::Granted).ok_or_else(nothing)
             }
             Outcome::Lost(loss) => {
+                let answer = loss.answer(&self.roster, request, ticket);
                 if loss.is_to_others() {
                     self.heat.lost(name, clock.now());
                 }
-                loss.answer(&self.roster, request, ticket)
+                if loss.is_split()
+                    && let Ok(Attempt::Queued(queued)) = &answer
+                {
+                    // They all come back soon.
+                    let back = clock.now().after(queued.change_in);
+                    self.heat.rush(name, back);
+                }
+                answer
             }
         }
     }
@@ -376,9 +384,6 @@ fn nothing() -> Failure {
     Failure::no_answer("an attempt was won without a lock")
 }
 
-/// About what a round trip takes where it matters who comes first.
-const ROUND_TRIP: Duration = Duration::from_millis(1);
-
 /// By when all of this process have been told that something may be free.
 const LAST_TURN: Duration = Duration::from_millis(50);
 
@@ -416,16 +421,16 @@ impl Ear {
     /// Tells those that wait, the longest waiting first, and not all at once.
     fn wake(&self, name: &Name) {
         let settings = &self.roster.settings;
-        let now = settings.clock.now();
+        let (now, round_trip) = (settings.clock.now(), self.roster.round_trip());
         let (number, waiters) = self.waits.wake(name);
         if !waiters.is_empty() {
-            self.heat.news(name, now);
+            self.heat.rush(name, now);
         }
         for (rank, waiter) in (0..).zip(waiters) {
             let age = settings.clock.wall_micros().saturating_sub(waiter.ticket);
             let age = Duration::from_micros(age);
-            let turn = (ROUND_TRIP * 2).saturating_mul(rank).min(LAST_TURN);
-            let pause = turn + pause::news(ROUND_TRIP, age, settings.random.bits());
+            let turn = (round_trip * 2).saturating_mul(rank).min(LAST_TURN);
+            let pause = turn + pause::news(round_trip, age, settings.random.bits());
             let (clock, waits) = (settings.clock.clone(), Arc::clone(&self.waits));
             let (name, owner) = (name.clone(), waiter.owner);
             tokio::spawn(async move {

@@ -26,6 +26,8 @@ struct State {
     quiet_since: Option<Instant>,
     /// The last answer took longer than those wait who ask this node first.
     is_slow: bool,
+    /// How long answers take of late.
+    usual: Option<Duration>,
 }
 
 impl Traffic {
@@ -43,7 +45,14 @@ impl Traffic {
         let mut state = self.state();
         state.under_way = state.under_way.saturating_sub(1);
         state.quiet_since = Some(now);
-        state.is_slow = now - begun > HEAD_START;
+        let took = now - begun;
+        state.is_slow = took > HEAD_START;
+        state.usual = Some(state.usual.map_or(took, |usual| (usual * 7 + took) / 8));
+    }
+
+    /// How long it takes to answer of late; none if it never has.
+    pub(super) fn usual(&self) -> Option<Duration> {
+        self.state().usual
     }
 
     /// Whether it was slow when it last answered.
@@ -81,5 +90,10 @@ mod tests {
         assert!(!traffic.is_stuck(at(10_500)) && traffic.is_slow());
         traffic.end(at(10_490), at(10_500));
         assert!(!traffic.is_stuck(at(99_000)) && !traffic.is_slow());
+        assert!(
+            traffic
+                .usual()
+                .is_some_and(|usual| usual > Duration::from_millis(300))
+        );
     }
 }
