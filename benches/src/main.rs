@@ -1,4 +1,5 @@
-//! How long locks take on one Redis server, as ratios against the raw round trip.
+//! How long locks take on one Redis server, as ratios against the raw round trip; and on three that
+//! vote, as the ratio of one being hung to all being well.
 //!
 //! Every round measures every subject once, one after another, so that a machine that is busy at
 //! times is busy for all of them. What counts is the median over the rounds of each round's ratio.
@@ -15,6 +16,7 @@ use leasehold_testkit::servers::redis::RedisServer;
 mod figures;
 mod hand_off;
 mod raw;
+mod redlock;
 mod uncontended;
 
 use figures::Table;
@@ -48,6 +50,10 @@ async fn main() -> Result<()> {
         }
         println!("{table}");
     }
+
+    let mut table = Table::new("acquire on three servers that vote: p50", redlock::WELL);
+    redlock::rounds(&mut table, rounds).await?;
+    println!("{table}");
     Ok(())
 }
 

@@ -18,8 +18,10 @@ use leasehold::{
 use leasehold_testkit::servers::RedisServer;
 use leasehold_tests::topology;
 
+mod chaos;
 mod contention;
 mod forgetting;
+mod log;
 mod minority;
 mod permits;
 mod refused;

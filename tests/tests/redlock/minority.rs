@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use leasehold::{Client, ErrorKind, Renew};
 use leasehold_testkit::{proxy::Proxy, servers::Data};
 
-use crate::{Nodes, until};
+use crate::{Nodes, is_deep, size, until};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -176,4 +176,38 @@ async fn b21_without_a_majority_each_node_s_cause_is_named_and_the_lock_is_lost(
         assert!(message.contains(&address), "{address} in {message}");
     }
     until("the guard knows", async || guard.check().is_err()).await;
+}
+
+/// How long it takes to have a lock and to give it up again.
+async fn timed(client: &Client) -> Duration {
+    let begun = Instant::now();
+    let guard = client.lock("timed").acquire().await.unwrap();
+    let took = begun.elapsed();
+    guard.release().await.unwrap();
+    took
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b16_a_hung_node_makes_acquiring_no_slower() {
+    let rounds = size(100, 2_000);
+    let (well, mut hung) = (Nodes::start(3), Nodes::start(3));
+    let clients = [well.client().await, hung.client().await];
+    hung.server(1).pause();
+    let mut took = [Vec::new(), Vec::new()];
+    // In turn, so that what else the machine does befalls both.
+    for _ in 0..rounds {
+        for (client, took) in clients.iter().zip(&mut took) {
+            took.push(timed(client).await);
+        }
+    }
+    let median = |took: &mut Vec<Duration>| {
+        took.sort_unstable();
+        took[took.len() / 2].as_secs_f64() * 1e6
+    };
+    let [well, hung] = took.each_mut().map(median);
+    let ratio = hung / well;
+    eprintln!("{rounds} each: {well:.0} us, with one of three hung {hung:.0} us: {ratio:.2} times");
+    if is_deep() {
+        assert!(ratio <= 1.3, "{ratio:.2}");
+    }
 }
