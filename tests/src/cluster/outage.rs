@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{ErrorKind, Loss};
+use leasehold::{ErrorKind, Guard, Loss};
 use leasehold_testkit::proxy::Proxy;
 use tokio::time::{sleep, timeout};
 
@@ -112,20 +112,32 @@ pub async fn one_server_at_a_time_is_gone<C: Cluster>(site: &mut Site<C>) {
                 .acquire_timeout(Duration::from_secs(1))
                 .await;
             assert!(tried.is_err(), "two hold");
-            other.release().await.expect("ours");
+            let_go(other).await;
             match fault {
                 "kill" => site.cluster.restart(gone),
                 "pause" => site.cluster.resume(gone),
                 _ => site.cluster.heal(),
             }
             guard.check().expect("well within its TTL");
-            guard.release().await.expect("ours");
+            let_go(guard).await;
             let next = site.spared_lock(name).acquire_timeout(LONG).await;
             let next = next.expect("free");
             assert!(Some(next.fencing_token()) > last, "{fault} {gone}");
             last = Some(next.fencing_token());
-            next.release().await.expect("ours");
+            let_go(next).await;
         }
     }
     site.comes_free(name).await;
+}
+
+/// Releases. While the servers elect a leader the answer may not come in time: what was asked for
+/// is then done in the background.
+async fn let_go(guard: Guard) {
+    if let Err(error) = guard.release().await {
+        let kind = error.kind();
+        assert!(
+            matches!(kind, ErrorKind::Ambiguous | ErrorKind::Unavailable),
+            "{error:?}"
+        );
+    }
 }

@@ -58,6 +58,8 @@ pub async fn a_wait_is_given_up_as_the_holder_leaves<C: Cluster>(site: &Site<C>)
         let release = tokio::spawn(guard.release());
         sleep(Duration::from_millis(late)).await;
         waiter.abort();
+        // With a guard in it, if it came first.
+        drop(waiter);
         release.await.expect("no panic").expect("ours");
         site.comes_free(name).await;
     }
@@ -100,6 +102,7 @@ pub async fn a_waiter_that_gives_up_is_cut_off<C: Cluster>(site: &Site<C>) {
     let waiter = waiter(site, name).await;
     site.ways(Proxy::refuse);
     waiter.abort();
+    drop(waiter);
     sleep(site.ttl / 8).await;
     site.ways(Proxy::recover);
     let begun = Instant::now();

@@ -17,6 +17,11 @@ pub(crate) fn python_quorum() -> Command {
     python_with("python-quorum", "quorum.txt", "quorum.py")
 }
 
+/// As [`python`], for kazoo; the servers' addresses are to be added.
+pub(crate) fn python_zookeeper() -> Command {
+    python_with("python-zookeeper", "zookeeper.txt", "zookeeper.py")
+}
+
 fn python_with(folder: &str, requirements: &str, driver: &str) -> Command {
     let (home, source) = (home(folder), source("python"));
     let pip = "-m pip install --quiet --disable-pip-version-check --upgrade --target";
@@ -64,21 +69,45 @@ pub(crate) fn go() -> Command {
     Command::new(driver)
 }
 
+/// As [`go`], for etcd's client; the members' addresses are to be added.
+pub(crate) fn go_etcd() -> Command {
+    let driver = home("go").join("etcd");
+    run(Command::new("go")
+        .args(["build", "-buildvcs=false", "-o"])
+        .arg(&driver)
+        .arg("./etcd")
+        .current_dir(source("go")));
+    Command::new(driver)
+}
+
 /// As [`python`], for Redisson.
 pub(crate) fn java() -> Command {
+    java_with("Driver.java")
+}
+
+/// As [`java`], for Curator; the servers' addresses are to be added.
+pub(crate) fn java_zookeeper() -> Command {
+    java_with("ZooKeeperDriver.java")
+}
+
+fn java_with(driver: &str) -> Command {
+    // Two tests use it.
+    static ONCE: Once = Once::new();
     let home = home("java");
-    // Maven writes beside the file that it reads.
-    copy("java", "pom.xml", &home);
     let libraries = home.join("lib");
-    run(Command::new("mvn")
-        .args(["--quiet", "--batch-mode"])
-        .arg("org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies")
-        .arg(format!("-DoutputDirectory={}", libraries.display()))
-        .current_dir(&home));
-    let mut driver = Command::new("java");
-    driver.arg("-cp").arg(libraries.join("*"));
-    driver.arg(source("java/Driver.java"));
-    driver
+    ONCE.call_once(|| {
+        // Maven writes beside the file that it reads.
+        copy("java", "pom.xml", &home);
+        run(Command::new("mvn")
+            .args(["--quiet", "--batch-mode"])
+            .arg("org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies")
+            .arg(format!("-DoutputDirectory={}", libraries.display()))
+            .current_dir(&home));
+    });
+    let mut java = Command::new("java");
+    java.arg("-cp").arg(libraries.join("*"));
+    java.arg(source("java").join(driver));
+    java
 }
 
 fn source(path: &str) -> PathBuf {

@@ -10,10 +10,14 @@
     clippy::future_not_send
 )]
 
+mod etcd;
+mod foreign;
 mod ground;
 mod install;
+mod queue;
 mod redisson;
 mod string_lock;
+mod zookeeper;
 
 use ground::{run_here, say};
 
@@ -69,5 +73,35 @@ async fn b18_redisson_and_we_refuse_each_other_with_a_clear_word() {
     if run_here("redisson", &["java", "mvn"]) {
         redisson::check(&install::java).await;
         say("redisson: passed");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b18_etcdctl_and_we_stand_in_one_queue() {
+    if run_here("etcdctl", &["etcd", "etcdctl"]) {
+        etcd::check_etcdctl().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b18_go_s_etcd_client_and_we_stand_in_one_queue() {
+    if run_here("go concurrency", &["etcd", "go"]) {
+        etcd::check_go(&install::go_etcd()).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b18_kazoo_and_we_stand_in_one_queue() {
+    if run_here("kazoo", &["java", "python3"]) {
+        zookeeper::check(&install::python_zookeeper(), "lock", "").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b18_curator_and_we_stand_in_one_queue() {
+    if run_here("curator", &["java", "mvn"]) {
+        let driver = install::java_zookeeper();
+        zookeeper::check(&driver, "mutex", "").await;
+        zookeeper::check(&driver, "write", "?layout=read-write").await;
     }
 }
