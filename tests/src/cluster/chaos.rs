@@ -26,15 +26,15 @@ fn dice() -> Dice {
 }
 
 /// Processes of `program`, an `actor`, at a store whatever befalls them, the ways, and one server
-/// at a time; a history of a run that failed is left in `folder`.
-pub fn at<C: Cluster>(mut cluster: C, program: &'static str, folder: &Path) {
+/// at a time. Sessions live for `ttl` where they all live equally long; a history of a run that failed is left in `folder`.
+pub fn at<C: Cluster>(mut cluster: C, ttl: Duration, program: &'static str, folder: &Path) {
     let (dice, runtime) = (dice(), Runtime::new().expect("threads"));
     let servers = 0..cluster.size();
     let ways: Vec<Proxy> = servers
         .map(|at| runtime.block_on(Proxy::start(cluster.address(at))))
         .collect();
     let addresses: Vec<_> = ways.iter().map(Proxy::address).collect();
-    let url = cluster.url_of(&addresses, C::TTL);
+    let url = cluster.url_of(&addresses, ttl);
     let mut crew = Crew::start(program, &url, 3, dice.split());
     let begun = Instant::now();
     while begun.elapsed() < span() {

@@ -9,7 +9,7 @@
 use std::path::Path;
 
 use leasehold_testkit::servers::{EtcdCluster, EtcdOptions};
-use leasehold_tests::cluster::{self, LONG, Site};
+use leasehold_tests::cluster::{self, Cluster, LONG, Site};
 
 mod access;
 mod compaction;
@@ -86,12 +86,17 @@ async fn b20_any_one_of_three_members_may_be_gone() {
 
 #[test]
 fn processes_at_three_members_exclude_each_other_whatever_befalls_them() {
-    cluster::chaos::at(three(), ACTOR, Path::new(HISTORIES));
+    cluster::chaos::at(three(), EtcdCluster::TTL, ACTOR, Path::new(HISTORIES));
 }
 
 #[test]
 fn processes_at_one_member_exclude_each_other_whatever_befalls_it() {
     if deep() {
-        cluster::chaos::at(EtcdCluster::start(1), ACTOR, Path::new(HISTORIES));
+        cluster::chaos::at(
+            EtcdCluster::start(1),
+            EtcdCluster::TTL,
+            ACTOR,
+            Path::new(HISTORIES),
+        );
     }
 }

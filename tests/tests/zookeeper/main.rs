@@ -6,10 +6,10 @@
     clippy::future_not_send
 )]
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use leasehold_testkit::servers::{ZooKeeperEnsemble, ZooKeeperOptions};
-use leasehold_tests::cluster::{self, LONG, Site};
+use leasehold_tests::cluster::{self, Cluster, LONG, Site};
 
 mod access;
 
@@ -17,10 +17,12 @@ const HOLDER: &str = env!("CARGO_BIN_EXE_holder");
 const ACTOR: &str = env!("CARGO_BIN_EXE_actor");
 const HISTORIES: &str = env!("CARGO_TARGET_TMPDIR");
 
-fn three() -> ZooKeeperEnsemble {
+/// Three whose servers may be silent to each other for this many half seconds: too few, and on a
+/// machine that stands still now and then they are busy with electing.
+fn three(sync_limit: u32) -> ZooKeeperEnsemble {
     let options = ZooKeeperOptions {
-        tick: 200,
-        sync_limit: 4,
+        tick: 500,
+        sync_limit,
         links: true,
         ..ZooKeeperOptions::default()
     };
@@ -78,21 +80,30 @@ async fn b01_b22_stopped_processes_are_told_and_harm_nobody() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b20_any_one_of_three_servers_may_be_gone() {
-    let mut site = Site::with_ttl(three(), LONG).await;
-    cluster::outage::one_server_at_a_time_is_gone(&mut site).await;
+    // Three such servers keep a small machine busy for a minute.
     if deep() {
+        let mut site = Site::with_ttl(three(10), LONG).await;
+        cluster::outage::one_server_at_a_time_is_gone(&mut site).await;
         cluster::outage::all_servers_are_restarted(&mut site).await;
     }
 }
 
 #[test]
 fn processes_at_three_servers_exclude_each_other_whatever_befalls_them() {
-    cluster::chaos::at(three(), ACTOR, Path::new(HISTORIES));
+    if deep() {
+        let ttl = Duration::from_secs(8);
+        cluster::chaos::at(three(4), ttl, ACTOR, Path::new(HISTORIES));
+    }
 }
 
 #[test]
 fn processes_at_one_server_exclude_each_other_whatever_befalls_it() {
     if deep() {
-        cluster::chaos::at(ZooKeeperEnsemble::start(1), ACTOR, Path::new(HISTORIES));
+        cluster::chaos::at(
+            ZooKeeperEnsemble::start(1),
+            ZooKeeperEnsemble::TTL,
+            ACTOR,
+            Path::new(HISTORIES),
+        );
     }
 }
