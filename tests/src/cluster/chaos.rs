@@ -26,7 +26,8 @@ fn dice() -> Dice {
 }
 
 /// Processes of `program`, an `actor`, at a store whatever befalls them, the ways, and one server
-/// at a time. Sessions live for `ttl` where they all live equally long; a history of a run that failed is left in `folder`.
+/// at a time. Sessions live for `ttl` where they all live equally long; a history of a run that
+/// failed is left in `folder`.
 pub fn at<C: Cluster>(mut cluster: C, ttl: Duration, program: &'static str, folder: &Path) {
     let (dice, runtime) = (dice(), Runtime::new().expect("threads"));
     let servers = 0..cluster.size();
