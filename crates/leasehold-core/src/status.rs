@@ -56,7 +56,7 @@ pub struct Holder {
     pub value: String,
     /// How it is held.
     pub mode: Mode,
-    /// Under which fencing token; foreign holders have none.
+    /// Under which fencing token; foreign holders have one only where the store itself gives it.
     pub token: Option<FencingToken>,
     /// When the entry ends if nothing happens; `None` when it never does.
     pub remaining: Option<Duration>,

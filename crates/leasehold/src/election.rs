@@ -34,8 +34,8 @@ pub struct Election {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Leader {
-    /// The unique id of this leadership.
-    pub owner: Owner,
+    /// The unique id of this leadership; none of a candidate of another program.
+    pub owner: Option<Owner>,
     /// The term: greater than that of every leader before.
     pub term: FencingToken,
     /// What the leader published; empty in the moment between its election and that. Untrusted
@@ -45,9 +45,15 @@ pub struct Leader {
 
 impl Leader {
     fn read(holder: &Holder) -> Option<Self> {
-        let leads = holder.kind == HolderKind::Held && holder.mode == Mode::Exclusive;
+        let stands = match holder.kind {
+            HolderKind::Held => true,
+            // Else it holds a lock, and stands for nothing.
+            HolderKind::Foreign => holder.note.is_some(),
+            _ => false,
+        };
+        let leads = stands && holder.mode == Mode::Exclusive;
         let value = holder.note.clone().unwrap_or_default();
-        let (owner, term) = (holder.owner()?, holder.token?);
+        let (owner, term) = (holder.owner(), holder.token?);
         leads.then_some(Self { owner, term, value })
     }
 }

@@ -316,6 +316,13 @@ impl Failure {
         self
     }
 
+    /// The same failure of a request that may have had an effect.
+    #[must_use]
+    pub const fn maybe_sent(mut self) -> Self {
+        self.0.sent = Sent::Maybe;
+        self
+    }
+
     /// What went wrong.
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {

@@ -14,14 +14,17 @@ use super::{
     proto::{Compare, RequestOp, TxnRequest, TxnResponse},
     sessions::Lease,
     store::{
-        created_at, get, nested, nothing_after, put, range_of, revision, single, txn_of, unchanged,
-        whole,
+        created_at, first, get, nested, nothing_after, put, range_of, revision, single, txn_of,
+        unchanged, whole,
     },
 };
 use crate::backend::{Event, Failure, Sent};
 
 /// How often what was read may have changed before it could be acted on.
 const ROUNDS: usize = 16;
+
+/// How much of the line is read by one that wants to hold alone: it holds only when it is first.
+const FIRST: i64 = 32;
 
 /// One attempt, once it is the owner's turn.
 struct Asking {
@@ -47,6 +50,8 @@ enum Seen {
     /// Nobody else was there: the entry was created, and holds.
     Alone(i64),
     Line(Line),
+    /// The head of the line; the entry is there, and far behind.
+    Head(Line),
     /// A withdrawal forbids whatever this owner still asks for.
     Withdrawn,
 }
@@ -108,10 +113,14 @@ impl Asking {
         if self.slot().state().stage == Stage::Kept {
             return Ok(Attempt::Ended);
         }
-        let answer = self.pursue().await;
+        let mut answer = self.pursue().await;
         let mut state = self.slot().state();
-        if let Err(failure) = &answer {
-            state.uncertain |= failure.sent() == Sent::Maybe;
+        if let Err(failure) = &mut answer
+            && state.asked.is_some()
+        {
+            // Whatever failed in the end: the entry may have been created before.
+            state.uncertain = true;
+            *failure = failure.clone().maybe_sent();
         }
         let is_empty = state.stage == Stage::Asking && !state.uncertain;
         drop(state);
@@ -150,6 +159,7 @@ impl Asking {
                     let form = self.form(true);
                     return Ok(self.hold(created, created, created, form, &lease));
                 }
+                Seen::Head(line) => return Ok(self.wait_behind(&line)),
                 Seen::Line(line) => line,
             };
             for _ in 0..ROUNDS {
@@ -191,7 +201,7 @@ impl Asking {
     async fn look(&self, lease: &Arc<Lease>) -> Result<Seen, Trouble> {
         let (store, slot) = (&self.hub.store, self.slot());
         if slot.state().place.is_some() || matches!(self.why, Why::News) {
-            return Ok(Seen::Line(store.line(&slot.name).await?));
+            return self.look_again().await;
         }
         let span = store.prefix.queue(slot.name.as_str());
         let gone = store.prefix.tombstone(&slot.owner);
@@ -203,7 +213,10 @@ impl Asking {
                 success: vec![get(single(&gone)), create(false), queue()],
                 failure: vec![get(single(&gone)), get(single(&slot.key)), queue()],
             })],
-            Why::Try | Why::News => vec![get(single(&gone)), queue()],
+            Why::Try | Why::News if self.mode.is_shared() => vec![get(single(&gone)), queue()],
+            Why::Try | Why::News => {
+                vec![get(single(&gone)), get(first(span.clone(), FIRST))]
+            }
         };
         let txn = TxnRequest {
             compare: vec![nothing_after(&span, 0), created_at(&gone, 0)],
@@ -222,8 +235,38 @@ impl Asking {
         if !range_of(responses, 0)?.kvs.is_empty() {
             return Ok(Seen::Withdrawn);
         }
-        let kvs = range_of(responses, at)?.kvs.clone();
-        Ok(Seen::Line(store.read_line(&slot.name, now, kvs)))
+        let range = range_of(responses, at)?;
+        let line = store.read_line(&slot.name, now, range.kvs.clone());
+        if range.more && line.entries.is_empty() {
+            // All that was read is of names that lie below this one.
+            return Ok(Seen::Line(store.line(&slot.name).await?));
+        }
+        Ok(Seen::Line(line))
+    }
+
+    /// Reads the queue in which the entry is.
+    async fn look_again(&self) -> Result<Seen, Trouble> {
+        let (store, slot) = (&self.hub.store, self.slot());
+        if self.mode.is_shared() {
+            return Ok(Seen::Line(store.line(&slot.name).await?));
+        }
+        let span = store.prefix.queue(slot.name.as_str());
+        let txn = TxnRequest {
+            success: vec![get(single(&slot.key)), get(first(span, FIRST))],
+            ..TxnRequest::default()
+        };
+        let answer = store.txn(&txn).await?.value;
+        let now = revision(answer.header.as_ref())?;
+        let is_there = !range_of(&answer.responses, 0)?.kvs.is_empty();
+        let range = range_of(&answer.responses, 1)?;
+        let line = store.read_line(&slot.name, now, range.kvs.clone());
+        let is_far = is_there && range.more && line.place(&slot.key).is_none();
+        let is_watching = !slot.state().watches.is_empty() && !matches!(self.why, Why::News);
+        Ok(match (is_far, is_watching) {
+            (false, _) => Seen::Line(line),
+            (true, true) => Seen::Head(line),
+            (true, false) => Seen::Line(store.line(&slot.name).await?),
+        })
     }
 
     /// Does what the line as it is allows; the line as it is now, if it changed meanwhile.
@@ -258,12 +301,10 @@ impl Asking {
                 form.since = form.since.or(Some(self.hub.clock.wall_micros()));
             }
             let mut compare = vec![unchanged(&slot.key, entry.modified)];
-            compare.extend(
-                phase
-                    .source
-                    .map(|at| &line.entries[at])
-                    .map(|source| unchanged(&source.key, source.modified)),
-            );
+            if let Some(source) = phase.source.filter(|_| holds) {
+                let source = &line.entries[source];
+                compare.push(unchanged(&source.key, source.modified));
+            }
             let write = put(&slot.key, form.write(), lease.id);
             match self.write(compare, write, lease).await? {
                 Ok(written) => modified = written,
@@ -309,7 +350,7 @@ impl Asking {
             (Why::Try, Chance::Held) => Ok(Ok(Attempt::Held(held()))),
             (Why::News, _) => Ok(Ok(Attempt::Ended)),
             (Why::Wait(_), _) => match self.look(lease).await? {
-                Seen::Line(line) => Ok(Err(line)),
+                Seen::Line(line) | Seen::Head(line) => Ok(Err(line)),
                 Seen::Withdrawn => Ok(Ok(Attempt::Ended)),
                 Seen::Alone(created) => {
                     let form = self.form(true);
@@ -409,15 +450,10 @@ impl Asking {
 
     fn wait(&self, line: &Line, at: usize, place: Place) -> Attempt {
         let (hub, slot) = (&self.hub, self.slot());
-        let created = place.created;
         let mut state = slot.state();
         state.stage = Stage::Waiting;
         state.place = Some(place);
-        if let Why::Wait(wait) = self.why {
-            state.seq = wait.seq;
-            state.until = Some(hub.clock.now().after(wait.patience));
-        }
-        let until = state.until;
+        state.rank = u32::try_from(at.saturating_sub(line.run())).unwrap_or(u32::MAX);
         let mut old = std::mem::take(&mut state.watches);
         for blocker in line.blockers(at) {
             let key = &line.entries[blocker].key;
@@ -435,15 +471,28 @@ impl Asking {
         for (_, id) in old {
             hub.unwatch(id);
         }
+        self.wait_behind(line)
+    }
+
+    /// The answer to one whose entry waits, behind those it has found to wait for.
+    fn wait_behind(&self, line: &Line) -> Attempt {
+        let (hub, slot) = (&self.hub, self.slot());
+        let mut state = slot.state();
+        if let Why::Wait(wait) = self.why {
+            state.seq = wait.seq;
+            state.until = Some(hub.clock.now().after(wait.patience));
+        }
+        let (until, rank) = (state.until, state.rank);
+        let created = state.place.as_ref().map_or(0, |place| place.created);
+        drop(state);
         if let Some(until) = until {
             hub.own.look_at(slot, until);
         }
-        let change_in = line.change_in();
+        let (change_in, holder) = (line.change_in(), line.first_holder());
         if let Why::Try = self.why {
-            return Attempt::Held(Held::new(change_in, line.first_holder()));
+            return Attempt::Held(Held::new(change_in, holder));
         }
-        let place = u32::try_from(at.saturating_sub(line.run())).unwrap_or(u32::MAX);
         let ticket = u64::try_from(created).unwrap_or(0);
-        Attempt::Queued(Queued::new(place, ticket, change_in, line.first_holder()))
+        Attempt::Queued(Queued::new(rank, ticket, change_in, holder))
     }
 }

@@ -193,6 +193,7 @@ impl Line {
         match &entry.who {
             Who::Foreign { shown, note } => {
                 let mut holder = Holder::foreign(HolderKind::Foreign, shown.clone(), remaining);
+                holder.token = Some(fencing(entry.created));
                 holder.note.clone_from(note);
                 holder
             }
@@ -412,7 +413,8 @@ mod tests {
         let line = Line::read(&Prefix::default(), NAME, 9, vec![kv.clone()]);
         assert_eq!(line.chance(Mode::Read), Chance::Held);
         let holder = line.first_holder().unwrap();
-        assert_eq!((holder.kind, holder.token), (HolderKind::Foreign, None));
+        assert_eq!(holder.kind, HolderKind::Foreign);
+        assert_eq!(holder.token.map(FencingToken::get), Some(5));
         assert_eq!(holder.value, "694d8f2c1a3b5e07");
         assert_eq!(holder.note.as_deref(), Some("leader at 7"));
         assert!(line.entries[0].is_called("694d8f2c1a3b5e07"));

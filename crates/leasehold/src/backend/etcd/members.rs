@@ -257,6 +257,11 @@ impl Members {
         }
     }
 
+    /// Logs in anew before the next call.
+    pub(super) fn log_out(&self) {
+        *lock(&self.ticket) = None;
+    }
+
     /// Takes the next member into use, unless that has happened since `moves`.
     pub(super) fn move_on(&self, moves: u64) {
         let mut in_use = lock(&self.in_use);
@@ -272,7 +277,7 @@ impl Members {
     fn judge(&self, status: &Status, moves: u64) {
         match failure::from_status(status).1 {
             Remedy::AnotherMember => self.move_on(moves),
-            Remedy::LogIn => *lock(&self.ticket) = None,
+            Remedy::LogIn => self.log_out(),
             Remedy::None => {}
         }
     }

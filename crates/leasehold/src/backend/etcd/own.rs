@@ -44,6 +44,8 @@ pub(super) struct State {
     pub(super) stage: Stage,
     /// The number of the waiter's last attempt.
     pub(super) seq: u32,
+    /// How many were in front in the line when it was last read in full.
+    pub(super) rank: u32,
     /// A request may be under way that could still create the entry.
     pub(super) uncertain: bool,
     /// What forbids such a request.

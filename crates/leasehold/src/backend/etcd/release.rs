@@ -54,18 +54,19 @@ async fn give_up(
     if state.stage == Stage::Kept {
         return kept_already(hub, slot).await;
     }
-    if state.uncertain {
-        return bury(hub, slot, state.asked).await;
+    let held = match (state.stage, state.place) {
+        (Stage::Held(since), Some(place)) => Some((since, place)),
+        _ => None,
+    };
+    if let Some((since, place)) = &held
+        && let Some(left) = min_hold.and_then(|hold| left(hold, hub.clock.now() - *since))
+    {
+        return keep(hub, slot, place, left).await;
     }
-    match (state.stage, state.place) {
-        (Stage::Held(since), Some(place)) => {
-            let elapsed = hub.clock.now() - since;
-            match min_hold.and_then(|hold| left(hold, elapsed)) {
-                Some(left) => keep(hub, slot, &place, left).await,
-                None => remove_held(hub, slot, &place).await,
-            }
-        }
-        _ => remove_unknown(hub, slot, min_hold).await,
+    match held {
+        _ if state.uncertain => bury(hub, slot, state.asked).await,
+        Some((_, place)) => remove_held(hub, slot, &place).await,
+        None => remove_unknown(hub, slot, min_hold).await,
     }
 }
 

@@ -101,10 +101,10 @@ impl All {
             if answer.succeeded {
                 let grants = self.hold(now, forms, &lease);
                 // Without a lease they are gone already, or will be in a moment.
-                return if kept? {
-                    Ok(Some(grants))
-                } else {
-                    Err(Failure::no_answer("the session's lease is over"))
+                return match kept {
+                    Ok(true) => Ok(Some(grants)),
+                    Ok(false) => Err(Failure::no_answer("the session's lease is over")),
+                    Err(failure) => Err(failure.maybe_sent()),
                 };
             }
             let mut read = Vec::new();

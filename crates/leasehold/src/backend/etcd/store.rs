@@ -96,6 +96,14 @@ pub(super) fn whole(span: Span) -> RangeRequest {
     }
 }
 
+/// The oldest keys of a span.
+pub(super) fn first(span: Span, limit: i64) -> RangeRequest {
+    RangeRequest {
+        limit,
+        ..whole(span)
+    }
+}
+
 /// One key.
 pub(super) fn single(key: &[u8]) -> RangeRequest {
     RangeRequest {

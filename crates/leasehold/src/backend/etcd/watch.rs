@@ -49,6 +49,8 @@ struct Watch {
     revision: i64,
     puts: bool,
     slot: Weak<Slot>,
+    /// Refused once, as happens where the login of the stream is over.
+    is_refused: bool,
 }
 
 impl Watch {
@@ -148,7 +150,12 @@ impl Watcher {
                     return moved.is_ok().then_some(());
                 }
                 answer = stream.answers.message() => match answer {
-                    Ok(Some(answer)) => self.hear(answer),
+                    Ok(Some(answer)) => if self.is_refused(&answer) {
+                        self.hub.upgrade()?.store.members.log_out();
+                        return Some(());
+                    } else {
+                        self.hear(answer);
+                    },
                     Ok(None) | Err(_) => {
                         self.hub.upgrade()?.store.members.move_on(stream.moved);
                         return Some(());
@@ -172,6 +179,7 @@ impl Watcher {
                     revision,
                     puts,
                     slot,
+                    is_refused: false,
                 };
                 let request = watch.request(id);
                 self.watches.insert(id, watch);
@@ -187,6 +195,13 @@ impl Watcher {
         }
     }
 
+    /// Whether a stream with a new login may do better.
+    fn is_refused(&mut self, answer: &WatchResponse) -> bool {
+        let is_refusal = answer.canceled && answer.compacted == 0;
+        let watch = self.watches.get_mut(&answer.watch_id);
+        is_refusal && watch.is_some_and(|it| !std::mem::replace(&mut it.is_refused, true))
+    }
+
     fn hear(&mut self, answer: WatchResponse) {
         let id = answer.watch_id;
         let Some(watch) = self.watches.get_mut(&id) else {
@@ -196,23 +211,26 @@ impl Watcher {
             self.watches.remove(&id);
             return;
         };
+        if answer.created && !answer.canceled {
+            watch.is_refused = false;
+        }
         for kv in answer.events.iter().filter_map(|it| it.kv.as_ref()) {
             watch.revision = watch.revision.max(kv.modified + 1);
         }
+        let is_own = slot.state().own_watch == Some(id);
         if answer.canceled {
             self.watches.remove(&id);
             let mut state = slot.state();
             state.watches.retain(|&(_, watch)| watch != id);
-            if state.own_watch == Some(id) {
-                state.own_watch = None;
+            if is_own {
+                // What happened meanwhile is found out by the next renewal.
+                let again = answer.compacted > 0;
+                state.own_watch = again.then(|| hub.watch(&slot, &slot.key, 0, false));
             }
         }
-        if answer.events.is_empty() && answer.compacted == 0 {
-            return;
-        }
-        if slot.state().own_watch == Some(id) {
+        if is_own {
             self.hear_of_own(&hub, &slot, &answer.events);
-        } else {
+        } else if !answer.events.is_empty() || answer.compacted > 0 {
             notice(hub, slot);
         }
     }
