@@ -4,6 +4,7 @@
 //! - [`history`] and [`checker`]: what happened, written down, and whether it may have happened
 //! - [`sim`]: the real driver on a faulty store and a virtual clock, by seed
 //! - [`proxy`]: a TCP proxy that cuts, delays, swallows and stays silent
+//! - [`pushes`]: a proxy before Redis that loses pushes
 //! - [`servers`]: real servers for the time of a test
 //!
 //! There is no stability promise. Everything here panics when an expectation fails: that is how a
@@ -16,5 +17,6 @@ pub mod checker;
 pub mod conformance;
 pub mod history;
 pub mod proxy;
+pub mod pushes;
 pub mod servers;
 pub mod sim;

@@ -3,8 +3,9 @@
 //! ```text
 //! crowd URL NAME TASKS CYCLES TTL-MS    say "ready"; at a line of stdin, let each of TASKS take
 //!                                       NAME CYCLES times and hold it for 0 to 5 ms. For each
-//!                                       time "held TOKEN BEGIN END", in ns of the boot clock;
-//!                                       "error KIND" if it failed and is tried again; "done"
+//!                                       time "held TOKEN ASKED BEGIN END", in ns of the boot
+//!                                       clock; "error KIND" if it failed and is tried again;
+//!                                       "done" at the end
 //! ```
 
 #![allow(clippy::print_stdout)] // answering on stdout is this program's work
@@ -39,6 +40,7 @@ async fn main() {
         crowd.spawn(async move {
             let mut left = cycles;
             while left > 0 {
+                let asked = clock.now();
                 let guard = match lock.acquire().await {
                     Ok(guard) => guard,
                     Err(error) => {
@@ -52,7 +54,8 @@ async fn main() {
                 let end = clock.now().min(guard.deadline());
                 let token = guard.fencing_token();
                 say(&format!(
-                    "held {token} {} {}",
+                    "held {token} {} {} {}",
+                    asked.as_nanos(),
                     begin.as_nanos(),
                     end.as_nanos()
                 ));

@@ -5,8 +5,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use leasehold_testkit::servers::{Data, RedisServer};
+use leasehold_testkit::{
+    pushes::LossyPushes,
+    servers::{Data, RedisServer},
+    sim::dice::Dice,
+};
 use leasehold_tests::holder::Holder;
+use tokio::runtime::Runtime;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_crowd");
 const PROCESSES: usize = 8;
@@ -18,14 +23,15 @@ const LONG: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 struct Hold {
     token: u64,
+    asked: u64,
     begin: u64,
     end: u64,
 }
 
-fn start(server: &RedisServer, cycles: usize, ttl: Duration) -> Vec<Holder> {
-    let (url, tasks, cycles) = (server.url(), TASKS.to_string(), cycles.to_string());
+fn start(url: &str, cycles: usize, ttl: Duration) -> Vec<Holder> {
+    let (tasks, cycles) = (TASKS.to_string(), cycles.to_string());
     let ttl = ttl.as_millis().to_string();
-    let words = [url.as_str(), "busy", &tasks, &cycles, &ttl];
+    let words = [url, "busy", &tasks, &cycles, &ttl];
     let crowd: Vec<Holder> = (0..PROCESSES)
         .map(|_| Holder::start(PROGRAM, &words))
         .collect();
@@ -45,8 +51,9 @@ fn collect(crowd: &[Holder], killed: &[usize]) -> (Vec<Hold>, Vec<String>) {
         for line in lines {
             let words: Vec<&str> = line.split(' ').collect();
             match words[..] {
-                ["held", token, begin, end] => holds.push(Hold {
+                ["held", token, asked, begin, end] => holds.push(Hold {
                     token: token.parse().unwrap(),
+                    asked: asked.parse().unwrap(),
                     begin: begin.parse().unwrap(),
                     end: end.parse().unwrap(),
                 }),
@@ -108,7 +115,7 @@ fn assert_clean(server: &RedisServer) {
 #[test]
 fn everybody_gets_its_turn_and_a_hand_off_costs_two_calls() {
     let server = RedisServer::start();
-    let mut crowd = start(&server, 32, Duration::from_secs(30));
+    let mut crowd = start(&server.url(), 32, Duration::from_secs(30));
     let begun = Instant::now();
     for process in &mut crowd {
         process.tell("go");
@@ -129,10 +136,38 @@ fn everybody_gets_its_turn_and_a_hand_off_costs_two_calls() {
     );
 }
 
+/// Whoever misses that it was served finds out by asking, soon, and in its turn.
+#[test]
+fn b11_everybody_gets_its_turn_though_pushes_are_lost() {
+    let deep = std::env::var_os("LEASEHOLD_DEEP").is_some();
+    let (cycles, protocols) = if deep { (32, 2..=3) } else { (3, 3..=3) };
+    let (server, runtime) = (RedisServer::start(), Runtime::new().unwrap());
+    for protocol in protocols {
+        let proxy = LossyPushes::start(server.address(), Dice::new(protocol), 100);
+        let proxy = runtime.block_on(proxy);
+        let url = format!("redis://{}?resp={protocol}", proxy.address());
+        let mut crowd = start(&url, cycles, Duration::from_secs(3));
+        for process in &mut crowd {
+            process.tell("go");
+        }
+        let (holds, errors) = collect(&crowd, &[]);
+        eprintln!("{} pushes lost, errors told: {errors:?}", proxy.lost());
+        assert_eq!(holds.len(), PROCESSES * TASKS * cycles);
+        assert!(proxy.lost() > 0);
+        // First come, first served: nobody is passed by more than all others, give or take some.
+        for (place, hold) in holds.iter().enumerate() {
+            let before = holds[..place].iter().filter(|it| it.begin > hold.asked);
+            let passed = before.count();
+            assert!(passed <= 2 * PROCESSES * TASKS, "{passed} before {hold:?}");
+        }
+        assert_clean(&server);
+    }
+}
+
 #[test]
 fn b12_nobody_is_left_behind_by_kills_restarts_and_cut_connections() {
     let mut server = RedisServer::start_with(&["--appendfsync", "always"]);
-    let mut crowd = start(&server, 12, Duration::from_secs(2));
+    let mut crowd = start(&server.url(), 12, Duration::from_secs(2));
     for process in &mut crowd {
         process.tell("go");
     }

@@ -9,6 +9,7 @@ mod crowd;
 mod differential;
 mod faults;
 mod full;
+mod loading;
 mod odd_names;
 mod peer;
 mod refused;

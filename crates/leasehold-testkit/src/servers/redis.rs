@@ -56,7 +56,7 @@ impl RedisServer {
                 folder: TempDir::with_prefix("leasehold-redis-").expect("a temporary directory"),
                 process: None,
             };
-            if server.launch() {
+            if server.launch(0) {
                 return server;
             }
         }
@@ -121,8 +121,17 @@ impl RedisServer {
         }
         // The port may linger for a moment.
         assert!(
-            (0..10).any(|_| self.launch()),
+            (0..10).any(|_| self.launch(0)),
             "the server does not start again"
+        );
+    }
+
+    /// Starts a killed server again, with its data, and does not wait until it has read that: there
+    /// must be enough of it.
+    pub fn start_loading(&mut self) {
+        assert!(
+            (0..10).any(|_| self.launch(1)),
+            "the server does not start again, or has loaded at once"
         );
     }
 
@@ -130,8 +139,9 @@ impl RedisServer {
         self.process.as_ref().expect("the server was not killed")
     }
 
-    /// Starts the process and waits until it answers; `false` if it ended instead.
-    fn launch(&mut self) -> bool {
+    /// Starts the process and waits until it answers, and says that it is `loading` or is not;
+    /// `false` if it ended instead.
+    fn launch(&mut self, loading: u8) -> bool {
         let mut arguments: Vec<String> = [
             ("port", self.address.port().to_string().as_str()),
             ("bind", "127.0.0.1"),
@@ -147,11 +157,13 @@ impl RedisServer {
         arguments.extend(self.arguments.iter().cloned());
         let process = Leash::start(&self.program, &arguments, self.folder.path());
         let begun = Instant::now();
-        while begun.elapsed() < Duration::from_secs(30) && process.is_alive() {
+        while begun.elapsed() < Duration::from_secs(60) && process.is_alive() {
             // Ask who it is: another server may have the port. And it answers before it has read
             // its data.
             let mine = format!("process_id:{}\r", process.pid());
-            let ready = |info: String| info.contains(&mine) && info.contains("\nloading:0\r");
+            let ready = |info: String| {
+                info.contains(&mine) && info.contains(&format!("\nloading:{loading}\r"))
+            };
             if self.try_cli(&["INFO"]).is_ok_and(ready) {
                 self.process = Some(process);
                 return true;
