@@ -72,18 +72,19 @@ pub(super) async fn acquire(hub: &Arc<Hub>, request: &Request) -> Result<Attempt
 
 /// Looks again for one that waits, and tells it when it holds.
 pub(super) async fn look_again(hub: Arc<Hub>, slot: Arc<Slot>) {
-    let sent = hub.clock.now();
     let Some(turn) = hub.own.turn_of(Arc::clone(&slot)).await else {
         return;
     };
-    let form = {
+    // In this order: the waiter counts from when the attempt of that number was sent.
+    let (form, seq) = {
         let mut state = slot.state();
         state.is_looking = false;
         match (&state.stage, &state.place) {
-            (Stage::Waiting, Some(place)) => place.form.clone(),
+            (Stage::Waiting, Some(place)) => (place.form.clone(), state.seq),
             _ => return,
         }
     };
+    let sent = hub.clock.now();
     let asking = Asking {
         hub: Arc::clone(&hub),
         turn,
@@ -93,7 +94,7 @@ pub(super) async fn look_again(hub: Arc<Hub>, slot: Arc<Slot>) {
         sent,
     };
     let event = match asking.run().await {
-        Ok(Attempt::Granted(grant)) => Hub::granted(&slot, grant.token, slot.state().seq),
+        Ok(Attempt::Granted(grant)) => Hub::granted(&slot, grant.token, seq),
         Ok(Attempt::Queued(_)) => return,
         _ => Event::Again {
             owner: slot.owner.clone(),
@@ -135,6 +136,9 @@ impl Asking {
     }
 
     async fn pursue(&self) -> Result<Attempt, Failure> {
+        if self.slot().state().is_ending {
+            return Ok(Attempt::Ended);
+        }
         let mut lease = self.lease().await?;
         for _ in 0..ROUNDS {
             let (kept, seen) = join!(

@@ -59,6 +59,8 @@ pub(super) struct State {
     pub(super) own_watch: Option<i64>,
     /// Another look at those in front is under way already.
     pub(super) is_looking: bool,
+    /// Its removal for want of a sign of life was sent, and may be executed late: it is used up.
+    pub(super) is_ending: bool,
     /// Where it is on the agenda.
     due: Option<(Instant, u64)>,
 }

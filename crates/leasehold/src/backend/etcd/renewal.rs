@@ -11,7 +11,7 @@ use super::{
     hub::{Hub, to_the_end},
     line::{Line, fencing},
     members::Trouble,
-    own::{Place, Slot, Stage},
+    own::{Place, Slot, Stage, Turn},
     proto::TxnRequest,
     sessions::{Lease, fresh},
     store::{get, put, range_of, revision, single, unchanged, whole},
@@ -37,7 +37,12 @@ struct Known {
 pub(super) async fn renew(hub: &Arc<Hub>, renewals: &[Renewal]) -> Vec<Result<Renewed, Failure>> {
     let sent = hub.clock.now();
     let mut answers: Vec<_> = renewals.iter().map(|_| Err(failure::no_answer())).collect();
-    let (known, mut others) = sort(hub, renewals);
+    // Looked up once: whatever is done to an owner meanwhile takes its slot out of use.
+    let slots: Vec<_> = renewals
+        .iter()
+        .map(|renewal| hub.slot(&renewal.name, &renewal.owner))
+        .collect();
+    let (known, mut others) = sort(&slots, renewals);
     let mut tasks = JoinSet::new();
     let mut batches: Vec<Vec<Known>> = Vec::new();
     for one in known {
@@ -66,12 +71,14 @@ pub(super) async fn renew(hub: &Arc<Hub>, renewals: &[Renewal]) -> Vec<Result<Re
     }
     let mut tasks = JoinSet::new();
     for at in others {
-        let (hub, renewal) = (Arc::clone(hub), renewals[at].clone());
+        let (hub, renewal, slot) = (Arc::clone(hub), renewals[at].clone(), slots[at].clone());
         tasks.spawn(async move {
-            (
-                at,
-                rewrite(&hub, &renewal, sent, Hang::Session, |_| {}).await,
-            )
+            let Some(turn) = turn(&hub, &renewal, slot).await else {
+                return (at, refused(&hub, &renewal.name).await);
+            };
+            let answer = rewrite(&hub, &renewal, sent, Hang::Session, |_| {}).await;
+            close_empty(&hub, &turn);
+            (at, answer)
         });
         if tasks.len() >= BATCH
             && let Some(Ok((at, answer))) = tasks.join_next().await
@@ -132,17 +139,16 @@ enum Verdict {
 }
 
 /// Those whose entries hang on a lease that is long enough, and the places of all others.
-fn sort(hub: &Hub, renewals: &[Renewal]) -> (Vec<Known>, Vec<usize>) {
+fn sort(slots: &[Option<Arc<Slot>>], renewals: &[Renewal]) -> (Vec<Known>, Vec<usize>) {
     let (mut known, mut others) = (Vec::new(), Vec::new());
     for (at, renewal) in renewals.iter().enumerate() {
-        let slot = hub.slot(&renewal.name, &renewal.owner);
-        let one = slot.and_then(|slot| {
-            let place = known_place(&slot, renewal)?;
+        let one = slots[at].as_ref().and_then(|slot| {
+            let place = known_place(slot, renewal)?;
             let ttl = renewal.ttl;
             (place.lease.serves(ttl) && place.form.ttl >= ttl).then_some(())?;
             Some(Known {
                 at,
-                slot,
+                slot: Arc::clone(slot),
                 place,
                 ttl,
             })
@@ -200,10 +206,8 @@ async fn renew_known(hub: &Arc<Hub>, batch: &[Known], sent: Instant) -> Vec<Verd
             });
         match kept.get(&one.place.lease.id) {
             _ if !is_there => Verdict::Unclear,
-            Some(Ok(true)) => {
-                prolong(hub, &one.slot, one.ttl);
-                Verdict::Renewed(one.ttl)
-            }
+            Some(Ok(true)) if prolong(hub, &one.slot, one.ttl) => Verdict::Renewed(one.ttl),
+            Some(Ok(true)) => Verdict::Unclear,
             Some(Err(failure)) => Verdict::Failed(failure.clone()),
             Some(Ok(false)) | None => Verdict::Unclear,
         }
@@ -211,11 +215,44 @@ async fn renew_known(hub: &Arc<Hub>, batch: &[Known], sent: Instant) -> Vec<Verd
     batch.iter().enumerate().map(verdict).collect()
 }
 
-/// Moves on when this process would end the entry itself.
-fn prolong(hub: &Hub, slot: &Slot, ttl: Ttl) {
+/// Moves on when this process would end the entry itself; `false` when it is about to.
+fn prolong(hub: &Hub, slot: &Slot, ttl: Ttl) -> bool {
     let until = hub.clock.now().after(ttl.get());
     let mut state = slot.state();
-    state.until = state.until.max(Some(until));
+    if !state.is_ending {
+        state.until = state.until.max(Some(until));
+    }
+    !state.is_ending
+}
+
+/// The owner's turn, if its `slot` is still in use. An entry that was handed over or given up while
+/// its renewal was under way belongs to whoever has it now: it is not to be touched.
+async fn turn(hub: &Hub, renewal: &Renewal, slot: Option<Arc<Slot>>) -> Option<Turn> {
+    let turn = match slot {
+        Some(slot) => hub.own.turn_of(slot).await?,
+        None => hub.turn(&renewal.name, &renewal.owner).await,
+    };
+    let is_ending = turn.slot.state().is_ending;
+    (!is_ending).then_some(turn)
+}
+
+/// The answer to one whose entry is not to be touched.
+async fn refused(hub: &Hub, name: &Name) -> Result<Renewed, Failure> {
+    let line = hub.store.line(name).await?;
+    Ok(if line.entries.is_empty() {
+        Renewed::Missing
+    } else {
+        Renewed::NotOurs
+    })
+}
+
+fn close_empty(hub: &Hub, turn: &Turn) {
+    let state = turn.slot.state();
+    let is_empty = state.stage == Stage::Asking && !state.uncertain;
+    drop(state);
+    if is_empty {
+        hub.close(&turn.slot);
+    }
 }
 
 /// [`rewrite`] in the owner's turn and to its end.
@@ -226,14 +263,17 @@ async fn change(
     edit: impl Fn(&mut Form) + Send + Sync + 'static,
 ) -> Result<Renewed, Failure> {
     let sent = hub.clock.now();
-    let turn = hub.turn(&renewal.name, &renewal.owner).await;
+    let slot = hub.slot(&renewal.name, &renewal.owner);
+    let Some(turn) = turn(hub, renewal, slot).await else {
+        return refused(hub, &renewal.name).await;
+    };
     let (hub, renewal) = (Arc::clone(hub), renewal.clone());
     to_the_end(async move {
         let answer = rewrite(&hub, &renewal, sent, hang, edit).await;
-        let over = matches!(answer, Ok(Renewed::Renewed(_))) && hang == Hang::Alone;
-        if over || turn.slot.state().stage == Stage::Asking && !turn.slot.state().uncertain {
+        if matches!(answer, Ok(Renewed::Renewed(_))) && hang == Hang::Alone {
             hub.close(&turn.slot);
         }
+        close_empty(&hub, &turn);
         answer
     })
     .await
@@ -335,5 +375,55 @@ fn gone(hub: &Hub, renewal: &Renewal) {
         && !slot.state().uncertain
     {
         hub.close(&slot);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold_core::{ClientId, FencingToken, Label, Name, Owner};
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::backend::etcd::{config::Config, keys::Prefix, members::Members, store::Store};
+
+    /// A handle that never connects, a slot in it, and the renewal of its owner.
+    fn held() -> (Hub, Arc<Slot>, Renewal) {
+        let config = Config::from_url("etcd://127.0.0.1:1").unwrap();
+        let members = Members::new(&config, 0).unwrap();
+        let prefix = Prefix::default();
+        let hub = Hub::new(Store { members, prefix }, mpsc::unbounded_channel().0);
+        let owner = Owner::new(1, &ClientId::new(1), "h", 1, &Label::default());
+        let name = Name::new("n").unwrap();
+        let key = hub.store.prefix.entry(&name, &owner);
+        let slot = hub.own.slot(&name, &owner, key);
+        let token = FencingToken::new(7).unwrap();
+        let renewal = Renewal::new(name, owner, Mode::Exclusive, token, Ttl::DEFAULT);
+        (hub, slot, renewal)
+    }
+
+    #[tokio::test]
+    async fn a_late_renewal_leaves_alone_what_was_handed_over_meanwhile() {
+        let (hub, slot, renewal) = held();
+        let before = Arc::clone(&slot);
+        assert!(
+            turn(&hub, &renewal, Some(Arc::clone(&slot)))
+                .await
+                .is_some()
+        );
+        hub.close(&slot);
+        assert!(turn(&hub, &renewal, Some(before)).await.is_none());
+        // Whoever takes it over anew has a turn.
+        assert!(turn(&hub, &renewal, None).await.is_some());
+    }
+
+    #[tokio::test]
+    async fn what_is_being_removed_is_not_renewed() {
+        let (hub, slot, renewal) = held();
+        assert!(prolong(&hub, &slot, Ttl::DEFAULT));
+        let until = slot.state().until;
+        slot.state().is_ending = true;
+        assert!(!prolong(&hub, &slot, Ttl::MAX));
+        assert_eq!(slot.state().until, until);
+        assert!(turn(&hub, &renewal, Some(slot)).await.is_none());
     }
 }

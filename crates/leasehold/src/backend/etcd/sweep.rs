@@ -63,11 +63,16 @@ async fn end(hub: Arc<Hub>, slot: Arc<Slot>) {
         return;
     };
     let slot = &turn.slot;
-    let state = slot.state().clone();
+    let now = hub.clock.now();
+    let state = {
+        let mut state = slot.state();
+        // In one step with the look at the clock: a renewal under way comes before or is refused.
+        state.is_ending |= state.place.is_some() && state.until.is_some_and(|until| until <= now);
+        state.clone()
+    };
     let (Some(until), Some(place)) = (state.until, state.place) else {
         return;
     };
-    let now = hub.clock.now();
     if until > now {
         hub.own.look_at(slot, until);
         return;
