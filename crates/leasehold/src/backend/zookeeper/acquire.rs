@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use leasehold_core::{Attempt, FencingToken, Grant, Held, Instant, Queued, Request, Ttl};
+use leasehold_core::{Attempt, FencingToken, Grant, Held, Instant, Mode, Queued, Request, Ttl};
 use zookeeper_client::{CreateMode, Error};
 
 use super::{
@@ -12,7 +12,8 @@ use super::{
     keys::stem,
     line::Line,
     look::{Behind, Blocker, Look, from_outside, look},
-    read, release,
+    read::{self, Seen},
+    release,
     session::Session,
     shared::Shared,
     wire::Data,
@@ -163,7 +164,9 @@ impl Call<'_> {
         let paths = [node.path.clone(), blocker.clone()];
         let there = read::nodes(&self.session.client, &paths).await?;
         behind.age(self.began - at);
-        Ok(there.iter().all(Option::is_some).then_some(behind))
+        let lets_in = |seen: &Seen| self.request.mode == Mode::Read && seen.reads();
+        let waits = there[1].as_ref().is_some_and(|seen| !lets_in(seen));
+        Ok((there[0].is_some() && waits).then_some(behind))
     }
 
     /// Notes that the owner was heard.

@@ -3,14 +3,15 @@
 
 use std::{sync::Arc, time::Duration};
 
-use leasehold_core::{FencingToken, Instant};
+use leasehold_core::{FencingToken, Instant, Mode};
 use zookeeper_client::Error;
 
 use super::{
     claims::{Claim, Key, Node, Place},
     line::{Line, Turn},
     look::{Blocker, Look, look},
-    read, release,
+    read::{self, Seen},
+    release,
     session::Session,
     shared::Shared,
 };
@@ -165,7 +166,7 @@ impl Attendant {
 
     /// Watches over a node that holds until it is gone.
     async fn guard(&self, node: &Node) -> Next {
-        if !self.in_time(self.changed(&node.path)).await {
+        if !self.in_time(self.changed(&node.path, false)).await {
             return Next::Done;
         }
         match self.session.client.check_stat(&node.path).await {
@@ -212,14 +213,21 @@ impl Attendant {
     /// Waits until what is in front of us may have changed.
     async fn change(&self, node: &Node, blocker: &Blocker) {
         match blocker {
-            Blocker::Node(path) => self.changed(path).await,
+            Blocker::Node(path) => self.changed(path, self.is_reader()).await,
             Blocker::Any => self.any_changed(node).await,
         }
     }
 
-    /// Waits until the node changes or is gone.
-    async fn changed(&self, path: &str) {
+    fn is_reader(&self) -> bool {
+        let reads = |claim: &Claim| claim.mode() == Mode::Read;
+        self.shared.claims.get(&self.key, reads) == Some(true)
+    }
+
+    /// Waits until the node changes or is gone; for one that `joins_readers`, also not if it is a
+    /// writer's that became a reader before it was watched.
+    async fn changed(&self, path: &str, joins_readers: bool) {
         match self.session.client.get_and_watch_data(path).await {
+            Ok((data, stat, _)) if joins_readers && Seen::new(data.clone(), stat).reads() => {}
             Ok((_, _, watch)) => drop(watch.changed().await),
             Err(Error::NoNode) => {}
             Err(_) => self.pause().await,

@@ -89,8 +89,8 @@ impl Config {
     }
 
     /// For how long a server that is cut off from the others may go on answering:
-    /// `(2 syncLimit + 1) tickTime`. By default none for a single server, and
-    /// [`Config::SYNC_WINDOW`] for several.
+    /// `(2 syncLimit + 1) tickTime`. By default none for a single server that is the only
+    /// one named, and [`Config::SYNC_WINDOW`] for several.
     #[must_use]
     pub const fn with_sync_window(mut self, window: Duration) -> Self {
         self.sync_window = Some(window);

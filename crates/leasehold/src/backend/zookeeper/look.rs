@@ -95,12 +95,12 @@ pub(super) async fn look(
             return Ok(Look::Waits(behind(shared, &key.name, &line, place, &heads)));
         }
         if let Some(Some(first)) = heads.first() {
-            let phase = first.phase()?;
-            let first = format!("{parent}/{}", line.children()[0].node);
-            match join(shared, session, (key, id), node, &first, phase).await? {
+            let (phase, version) = (first.phase()?, first.stat.version);
+            let first = (format!("{parent}/{}", line.children()[0].node), version);
+            match join(shared, session, (key, id), node, first, phase).await? {
                 Joined::Yes => return Ok(Look::Holds(phase)),
                 Joined::WeAreGone => return Ok(Look::Gone),
-                Joined::FirstIsGone => {
+                Joined::FirstIsChanged => {
                     shared.claims.change(key, id, |claim| {
                         if !matches!(claim.place, Place::Holding(..)) {
                             claim.data.phase = None;
@@ -109,7 +109,7 @@ pub(super) async fn look(
                 }
             }
         }
-        // The first has left since the children were listed.
+        // The first has left or says something else since it was read.
         children = read::children_of(&session.client, &parent).await?;
     }
 }
@@ -218,7 +218,7 @@ fn behind(
 
 enum Joined {
     Yes,
-    FirstIsGone,
+    FirstIsChanged,
     WeAreGone,
 }
 
@@ -227,11 +227,13 @@ async fn join(
     session: &Session,
     (key, id): (&Key, u64),
     node: &Node,
-    first: &str,
+    (first, version): (String, i32),
     phase: FencingToken,
 ) -> Result<Joined, Failure> {
     let mut writer = session.client.new_multi_writer();
-    writer.add_check_version(first, ANY).map_err(from_error)?;
+    // A server may lag: what it said of the first is checked where writes are put in order.
+    let checked = writer.add_check_version(&first, version);
+    checked.map_err(from_error)?;
     let commit = shared.claims.change(key, id, |claim| {
         claim.data.phase = Some(phase);
         let data = claim.data.write();
@@ -246,8 +248,8 @@ async fn join(
         Ok(_) => Ok(Joined::Yes),
         Err(MultiWriteError::OperationFailed {
             index: 0,
-            source: Error::NoNode,
-        }) => Ok(Joined::FirstIsGone),
+            source: Error::NoNode | Error::BadVersion,
+        }) => Ok(Joined::FirstIsChanged),
         Err(MultiWriteError::OperationFailed {
             source: Error::NoNode,
             ..
@@ -255,6 +257,3 @@ async fn join(
         Err(error) => Err(from_error(error.into())),
     }
 }
-
-/// A node of any version.
-const ANY: i32 = -1;

@@ -53,6 +53,8 @@ impl Session {
         let timeout = client.session_timeout();
         let window = match config.sync_window {
             Some(window) => window,
+            // One that grew out of a single server may still say that it is one.
+            None if config.servers.contains(',') => Config::SYNC_WINDOW,
             None => sync_window(&client).await?,
         };
         let usable = timeout.saturating_sub(window);
