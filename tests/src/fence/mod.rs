@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 
 use leasehold::{
     FencingToken,
-    fence::{Fence, Pass, Result, file::Folder, object_store::Objects, redis::Redis},
+    fence::{
+        Fence, Pass, Result, etcd, file::Folder, object_store::Objects, redis::Redis,
+        zookeeper::Nodes,
+    },
 };
 
 pub mod actor;
@@ -18,6 +21,8 @@ pub mod sqlite;
 #[derive(Clone, Debug)]
 #[allow(clippy::exhaustive_enums)]
 pub enum Place {
+    /// An etcd.
+    Etcd(String),
     /// A folder of files.
     Folder(PathBuf),
     /// A service.
@@ -32,11 +37,13 @@ pub enum Place {
     Redis(String),
     /// A file of SQLite.
     Sqlite(PathBuf),
+    /// A ZooKeeper, as its own clients write it.
+    ZooKeeper(String),
 }
 
 impl Place {
-    /// Reads `folder:PATH`, `objects:PATH`, `sqlite:PATH`, `http://…`, `mysql://…`, `postgres://…`
-    /// or `redis://…`.
+    /// Reads `folder:PATH`, `objects:PATH`, `sqlite:PATH`, `etcd://…`, `http://…`, `mysql://…`,
+    /// `postgres://…`, `redis://…` or `zookeeper://…`.
     ///
     /// # Panics
     ///
@@ -45,6 +52,7 @@ impl Place {
     pub fn parse(text: &str) -> Self {
         let (kind, rest) = text.split_once(':').expect("a kind");
         match kind {
+            "etcd" => Self::Etcd(text.into()),
             "folder" => Self::Folder(rest.into()),
             "http" => Self::Http(rest.trim_start_matches('/').into()),
             "mysql" => Self::Mysql(text.into()),
@@ -52,6 +60,7 @@ impl Place {
             "postgres" => Self::Postgres(text.into()),
             "redis" => Self::Redis(text.into()),
             "sqlite" => Self::Sqlite(rest.into()),
+            "zookeeper" => Self::ZooKeeper(rest.trim_start_matches('/').into()),
             other => panic!("no resource is called {other}"),
         }
     }
@@ -63,6 +72,10 @@ macro_rules! with_fence {
     ($place:expr, $fence:ident => $then:expr) => {{
         use $crate::fence::{self, Place};
         match $place {
+            Place::Etcd(url) => {
+                let $fence = fence::keys(&url).await;
+                $then
+            }
             Place::Folder(path) => {
                 let $fence = fence::folder(&path);
                 $then
@@ -91,8 +104,34 @@ macro_rules! with_fence {
                 let $fence = fence::sqlite::Sqlite::open(&path);
                 $then
             }
+            Place::ZooKeeper(servers) => {
+                let $fence = fence::nodes(&servers).await;
+                $then
+            }
         }
     }};
+}
+
+/// The keys of the etcd at `url`.
+///
+/// # Panics
+///
+/// If it does not answer.
+pub async fn keys(url: &str) -> etcd::Keys {
+    let config = etcd::Config::from_url(url).expect("a URL");
+    etcd::Keys::connect(&config)
+        .await
+        .expect("the server answers")
+}
+
+/// The nodes of the ZooKeeper at `servers`.
+///
+/// # Panics
+///
+/// If it does not answer.
+pub async fn nodes(servers: &str) -> Nodes {
+    let client = zookeeper_client::Client::connect(servers).await;
+    Nodes::new(client.expect("the server answers"), "/fenced").expect("a path")
 }
 
 /// The files in `path`.

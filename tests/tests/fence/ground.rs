@@ -5,7 +5,9 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
-use leasehold_testkit::servers::{MariadbServer, PostgresServer, RedisServer};
+use leasehold_testkit::servers::{
+    EtcdCluster, MariadbServer, PostgresServer, RedisServer, ZooKeeperEnsemble,
+};
 use leasehold_tests::fence::{self, Place, mysql::Mysql, postgres::Postgres, sqlite::Sqlite};
 use tempfile::{TempDir, tempdir};
 use tokio::runtime::Runtime;
@@ -78,6 +80,26 @@ pub(crate) fn mariadb() -> Ground {
         server
     });
     Ground::new(server.url(), server)
+}
+
+pub(crate) fn etcd() -> Ground {
+    let server = etcd_server();
+    Ground::new(server.url(), server)
+}
+
+pub(crate) fn etcd_server() -> Arc<EtcdCluster> {
+    static SERVER: Shared<EtcdCluster> = Shared::new();
+    SERVER.get(|| EtcdCluster::start(1))
+}
+
+pub(crate) fn zookeeper() -> Ground {
+    let server = zookeeper_server();
+    Ground::new(server.url(), server)
+}
+
+pub(crate) fn zookeeper_server() -> Arc<ZooKeeperEnsemble> {
+    static SERVER: Shared<ZooKeeperEnsemble> = Shared::new();
+    SERVER.get(|| ZooKeeperEnsemble::start(1))
 }
 
 /// A server for the tests that run at the same time, stopped after the last of them.

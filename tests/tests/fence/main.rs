@@ -10,6 +10,7 @@ mod ground;
 mod misuse;
 mod overhead;
 mod scenario;
+mod transaction;
 
 /// The scenarios, for one kind of resource.
 macro_rules! kinds {
@@ -45,4 +46,6 @@ macro_rules! kinds {
     };
 }
 
-kinds!(folder, http, mariadb, objects, postgres, redis, sqlite);
+kinds!(
+    etcd, folder, http, mariadb, objects, postgres, redis, sqlite, zookeeper
+);

@@ -15,6 +15,8 @@
 //! | SQLite | `sqlite` (`rusqlite`) | your transaction |
 //! | Redis, Valkey | `redis` | a key; commands that run in one script |
 //! | object stores | `object_store` | an object, by conditional writes |
+//! | etcd | `etcd` | a key, by a comparison in the transaction |
+//! | ZooKeeper | `zookeeper` | a node; operations in one `multi` |
 //! | files | [`mod@file`] | a file, under a lock beside it |
 //! | HTTP services | `http` | a request: a header, and a layer that answers 412 |
 //! | this process | [`memory`] | a value |
@@ -41,6 +43,8 @@
 //! # }
 //! ```
 
+#[cfg(feature = "etcd")]
+pub mod etcd;
 pub mod file;
 #[cfg(feature = "fence-http")]
 pub mod http;
@@ -57,6 +61,8 @@ pub mod sql;
 pub mod sqlite;
 #[cfg(feature = "fence-sqlx")]
 pub mod sqlx;
+#[cfg(feature = "zookeeper")]
+pub mod zookeeper;
 
 mod error;
 mod pass;

@@ -81,11 +81,16 @@ impl Prefix {
         format!("{}~gone/{}", self.0, unique(owner)).into_bytes()
     }
 
+    /// Where the largest fencing token is kept that a resource has seen.
+    pub(super) fn mark(&self, resource: &str) -> Vec<u8> {
+        format!("{}~fence/{resource}", self.0).into_bytes()
+    }
+
     /// The name and the suffix of a key of this layout.
     pub(super) fn split<'a>(&self, key: &'a [u8]) -> Option<(&'a str, Suffix)> {
         let key = std::str::from_utf8(key).ok()?.strip_prefix(&self.0)?;
         let (name, suffix) = key.rsplit_once('/')?;
-        // Also the place of tombstones.
+        // Also the place of tombstones and of marks.
         if name.is_empty() || name.starts_with('~') {
             return None;
         }

@@ -8,6 +8,7 @@ use leasehold_core::{
 use tokio::{sync::mpsc, task::AbortHandle};
 
 pub use self::config::Config;
+pub(crate) use self::keyspace::{Done, If, Kept, Keyspace, Then};
 use self::{hub::Hub, members::Members, proto::RangeRequest, store::Store};
 use crate::{
     backend::{Backend, Capabilities, Events, Failure, Page},
@@ -20,6 +21,7 @@ mod failure;
 mod form;
 mod hub;
 mod keys;
+mod keyspace;
 mod line;
 mod look;
 mod members;

@@ -158,7 +158,7 @@ pub(super) struct Compare {
     pub(super) target: i32,
     #[prost(bytes = "vec", tag = "3")]
     pub(super) key: Vec<u8>,
-    #[prost(oneof = "Operand", tags = "5, 6")]
+    #[prost(oneof = "Operand", tags = "5, 6, 7")]
     pub(super) operand: Option<Operand>,
     #[prost(bytes = "vec", tag = "64")]
     pub(super) range_end: Vec<u8>,
@@ -170,6 +170,8 @@ pub(super) enum Operand {
     Created(i64),
     #[prost(int64, tag = "6")]
     Modified(i64),
+    #[prost(bytes = "vec", tag = "7")]
+    Value(Vec<u8>),
 }
 
 #[derive(Clone, PartialEq, Message)]

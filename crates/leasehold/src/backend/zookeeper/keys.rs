@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 
 /// The node under which the names are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Tree {
+pub(crate) struct Tree {
     /// Without a slash at the end; empty for the root.
     base: String,
 }
@@ -18,7 +18,7 @@ impl Tree {
     /// # Errors
     ///
     /// A part that ZooKeeper does not take, or more than 1024 bytes.
-    pub(super) fn new(path: &str) -> Result<Self, &'static str> {
+    pub(crate) fn new(path: &str) -> Result<Self, &'static str> {
         let mut base = String::new();
         for part in path.split('/').filter(|part| !part.is_empty()) {
             if part == "." || part == ".." || part.contains(char::is_control) {
@@ -34,7 +34,7 @@ impl Tree {
     }
 
     /// The node whose children are the names.
-    pub(super) fn root(&self) -> &str {
+    pub(crate) fn root(&self) -> &str {
         if self.base.is_empty() {
             "/"
         } else {
@@ -43,7 +43,7 @@ impl Tree {
     }
 
     /// The node of a name.
-    pub(super) fn node(&self, name: &str) -> String {
+    pub(crate) fn node(&self, name: &str) -> String {
         format!("{}/{}", self.base, encode(name))
     }
 }

@@ -8,6 +8,7 @@ use leasehold_core::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub use self::config::Config;
+pub(crate) use self::keys::Tree;
 use self::{claims::Claims, claims::Key, failure::from_error, session::Sessions, shared::Shared};
 use super::{Backend, Capabilities, Events, Failure, Page};
 use crate::clock::Clock;
