@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs, io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
+    time::Duration,
 };
 
 use tokio::{
@@ -11,6 +12,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
     runtime::{Builder, Runtime},
     sync::watch,
+    time::sleep,
 };
 
 /// Passes on what members send each other, but for what is closed: that arrives after it is opened
@@ -101,7 +103,7 @@ async fn serve(
     (from, to): (usize, usize),
     state: watch::Receiver<State>,
 ) -> io::Result<()> {
-    let mut upstream = TcpStream::connect(target).await?;
+    let mut upstream = connect(target).await?;
     stream.set_nodelay(true)?;
     upstream.set_nodelay(true)?;
     let (mut from_client, mut to_client) = stream.split();
@@ -113,6 +115,18 @@ async fn serve(
         ended = requests => ended,
         ended = replies => ended,
     }
+}
+
+/// Where nobody listens yet, whoever connects would be refused and would try again; it is accepted
+/// already, so this tries in its place.
+async fn connect(target: SocketAddr) -> io::Result<TcpStream> {
+    for _ in 0..150 {
+        if let Ok(stream) = TcpStream::connect(target).await {
+            return Ok(stream);
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+    TcpStream::connect(target).await
 }
 
 /// Passes bytes on while the way is open.

@@ -267,10 +267,12 @@ impl ZooKeeperEnsemble {
         let folder = server.process.folder();
         let port = server.client.port();
         let mut lines = format!(
-            "tickTime={}\ninitLimit=40\nsyncLimit={}\nminSessionTimeout={}\nmaxSessionTimeout={}\n\
+            "tickTime={}\ninitLimit={}\nsyncLimit={}\nminSessionTimeout={}\nmaxSessionTimeout={}\n\
              dataDir={}\nclientPort={port}\nclientPortAddress=127.0.0.1\nmaxClientCnxns=0\n\
              admin.enableServer=false\n4lw.commands.whitelist=*\nforceSync=no\n",
             options.tick,
+            // Ten seconds to find together; who missed the others asks anew after that.
+            (10_000 / options.tick).max(options.sync_limit),
             options.sync_limit,
             options.min_session,
             options.max_session,
