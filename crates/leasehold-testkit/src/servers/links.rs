@@ -33,8 +33,12 @@ struct State {
 }
 
 impl State {
-    fn is_open(&self, way: (usize, usize)) -> bool {
-        !self.closed.contains(&way)
+    /// Whether bytes come through `way`. Where one end is not known they do while nothing is closed
+    /// at the other.
+    fn is_open(&self, (from, to): (Option<usize>, Option<usize>)) -> bool {
+        let same = |known: Option<usize>, end: usize| known.is_none_or(|known| known == end);
+        let mut closed = self.closed.iter();
+        !closed.any(|way| same(from, way.0) && same(to, way.1))
     }
 }
 
@@ -59,10 +63,9 @@ impl Links {
             let listener = TcpListener::from_std(listener).expect("a listening socket");
             while let Ok((stream, peer)) = listener.accept().await {
                 let processes = state.borrow().processes.clone();
-                // One that has gone already needs no answer.
-                if let Some(from) = owner(peer, &processes) {
-                    tokio::spawn(serve(stream, target, (from, to), state.clone()));
-                }
+                // None for one that has said what it had to say and is gone, as ZooKeeper's do.
+                let ends = (owner(peer, &processes), Some(to));
+                tokio::spawn(serve(stream, target, ends, state.clone()));
             }
         });
         address
@@ -100,7 +103,7 @@ impl Drop for Links {
 async fn serve(
     mut stream: TcpStream,
     target: SocketAddr,
-    (from, to): (usize, usize),
+    (from, to): (Option<usize>, Option<usize>),
     state: watch::Receiver<State>,
 ) -> io::Result<()> {
     let mut upstream = connect(target).await?;
@@ -133,7 +136,7 @@ async fn connect(target: SocketAddr) -> io::Result<TcpStream> {
 async fn pass(
     from: &mut (impl AsyncReadExt + Unpin),
     to: &mut (impl AsyncWriteExt + Unpin),
-    way: (usize, usize),
+    way: (Option<usize>, Option<usize>),
     mut state: watch::Receiver<State>,
 ) -> io::Result<()> {
     let mut buffer = vec![0; 64 * 1024];
