@@ -223,22 +223,27 @@ impl Far {
     ) {
         let (net, faults) = (&self.net, self.net.weather.faults());
         while let Some(next) = outgoing.recv().await {
-            let is_lost = next.is_push && net.roll(faults.event_lost);
-            if is_lost {
-                self.reach(Turn::PushLost);
+            let (at, mut late, mut bytes) = (next.at, faults.late, Vec::new());
+            // What is sent together travels together.
+            let mut sent = Some(next);
+            while let Some(next) = sent {
+                if next.is_push && net.roll(faults.event_lost) {
+                    self.reach(Turn::PushLost);
+                } else {
+                    bytes.extend(next.bytes);
+                }
+                if next.is_push {
+                    late = faults.event_late;
+                }
+                sent = outgoing.try_recv().ok();
             }
-            if is_lost || self.mute.load(Ordering::Relaxed) || net.lives.is_killed(self.client) {
+            if self.mute.load(Ordering::Relaxed) || net.lives.is_killed(self.client) {
                 continue;
             }
-            let late = if next.is_push {
-                faults.event_late
-            } else {
-                faults.late
-            };
-            sleep_until(next.at + net.latency() + net.late(late)).await;
+            sleep_until(at + net.latency() + net.late(late)).await;
             self.host.moves(key).await;
             // Whoever does not read any more is noticed by the one who reads here.
-            let _ = output.write_all(&next.bytes).await;
+            let _ = output.write_all(&bytes).await;
         }
         std::future::pending().await
     }

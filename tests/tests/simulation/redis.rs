@@ -1,10 +1,10 @@
 //! The driver and the Redis backend over a simulated server that runs the shipped scripts.
 
-use std::{collections::BTreeSet, ops::Range, sync::Mutex};
+use std::{collections::BTreeSet, ops::Range, sync::Mutex, time::Duration};
 
 use leasehold_testkit::{
     checker::Check,
-    sim::{self, Event, Mutant, Outcome, Plan},
+    sim::{self, Event, Faults, Mutant, Outcome, Plan},
 };
 use leasehold_tests::simulated::{Breakage, Setup, Turn};
 
@@ -144,6 +144,29 @@ fn b02_a_renewal_that_does_not_compare_the_owner_is_caught() {
 #[test]
 fn b02_a_loss_that_is_ignored_is_caught() {
     caught(&forgetful(driver(Mutant::IgnoresLoss)), Check::Outlived);
+}
+
+#[test]
+fn b05_a_connection_that_lives_on_is_caught() {
+    // What is on it comes so late that its acquisition was given up on the next connection.
+    let slant = |plan: &mut Plan| {
+        plan.overrun = false;
+        plan.ttls = vec![30_000];
+        plan.rounds = 4;
+        plan.call_timeout = Duration::from_millis(200);
+        plan.names = vec!["a"];
+        plan.events.clear();
+        plan.faults = Faults::default();
+        plan.faults.latency = 5;
+        plan.faults.late = (300, 3000);
+    };
+    let slant = Some(slant as fn(&mut Plan));
+    let setup = Setup {
+        slant,
+        ..server(Breakage::NobodyIsCutOff)
+    };
+    caught(&setup, Check::NotServed);
+    pass(&Setup { slant, ..SHIPPED }, 0..50);
 }
 
 #[test]
