@@ -140,7 +140,7 @@ async fn a_permit_is_given_again_under_the_same_number_where_it_was_lost() {
     let client = nodes.client().await;
     let pool = client
         .semaphore("again", 5)
-        .with_ttl(Duration::from_secs(3));
+        .with_ttl(Duration::from_secs(10));
     let guards = [
         pool.acquire_many(2).await.unwrap(),
         pool.acquire().await.unwrap(),
@@ -169,7 +169,9 @@ async fn a_permit_is_given_again_under_the_same_number_where_it_was_lost() {
 async fn a_permit_on_half_of_the_nodes_is_lost_and_the_others_are_not() {
     let nodes = Nodes::start(3);
     let client = nodes.client().await;
-    let pool = client.semaphore("half", 2).with_ttl(Duration::from_secs(3));
+    let pool = client
+        .semaphore("half", 2)
+        .with_ttl(Duration::from_secs(10));
     let (kept, lost) = (pool.acquire().await.unwrap(), pool.acquire().await.unwrap());
     let victim = lost.owner().as_str().to_owned();
     until("the guard knows", async || {
