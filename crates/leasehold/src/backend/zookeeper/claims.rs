@@ -284,3 +284,84 @@ impl Claim {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+    use leasehold_core::Label;
+
+    fn key() -> Key {
+        let client = ClientId::new(1);
+        let owner = Owner::new(Random::system().wide(), &client, "h", 1, &Label::default());
+        Key::new(&Name::new("n").unwrap(), &owner)
+    }
+
+    fn claim(key: &Key, session: i64) -> Claim {
+        let data = Data {
+            owner: key.owner.clone(),
+            mode: Mode::Exclusive,
+            ttl: Ttl::DEFAULT,
+            phase: None,
+            note: None,
+        };
+        Claim::new(session, data, Ttl::DEFAULT, Instant::from_nanos(7), 0)
+    }
+
+    #[test]
+    fn a_later_claim_of_an_owner_is_another() {
+        let (claims, key) = (Claims::default(), key());
+        let first = claims.begin(&key, claim(&key, 1));
+        let second = claims.begin(&key, claim(&key, 1));
+        assert!(claims.change(&key, first, |_| ()).is_none());
+        assert!(claims.remove(&key, first).is_none());
+        assert!(claims.remove(&key, second).is_some());
+        assert!(claims.take(&key).is_none());
+    }
+
+    #[test]
+    fn b24_a_session_takes_its_claims_with_it_and_no_others() {
+        let (claims, old, new) = (Claims::default(), key(), key());
+        claims.begin(&old, claim(&old, 1));
+        claims.begin(&new, claim(&new, 2));
+        claims.end_session(1);
+        assert!(claims.get(&old, |_| ()).is_none());
+        assert!(claims.get(&new, |_| ()).is_some());
+    }
+
+    #[test]
+    fn only_what_has_ended_is_ended() {
+        let (claims, key) = (Claims::default(), key());
+        let id = claims.begin(&key, claim(&key, 1));
+        assert!(
+            claims
+                .remove_ended(&key, id, Instant::from_nanos(6))
+                .is_none()
+        );
+        assert!(
+            claims
+                .remove_ended(&key, id + 1, Instant::from_nanos(8))
+                .is_none()
+        );
+        assert!(
+            claims
+                .remove_ended(&key, id, Instant::from_nanos(7))
+                .is_some()
+        );
+    }
+
+    #[test]
+    fn b23_one_removal_goes_on_and_a_pardon_ends_all() {
+        let (claims, key) = (Claims::default(), key());
+        let (first, second) = (claims.doom(&key), claims.doom(&key));
+        assert_eq!(claims.removal(&key, first), Some(Rank::Eldest));
+        assert_eq!(claims.removal(&key, second), Some(Rank::Younger));
+        claims.removed(&key, first);
+        assert_eq!(claims.removal(&key, second), Some(Rank::Eldest));
+        claims.pardon(&key);
+        assert!(!claims.is_doomed(&key) && claims.removal(&key, second).is_none());
+        let third = claims.doom(&key);
+        claims.removed(&key, second);
+        assert_eq!(claims.removal(&key, third), Some(Rank::Eldest));
+    }
+}

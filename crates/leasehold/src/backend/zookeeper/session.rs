@@ -49,7 +49,7 @@ impl Session {
             connector = connector.with_auth("digest", login.as_bytes());
         }
         let client = connector.connect(&config.servers).await;
-        let client = client.map_err(|error| refused(config, error))?;
+        let client = client.map_err(refused)?;
         let timeout = client.session_timeout();
         let window = match config.sync_window {
             Some(window) => window,
@@ -80,11 +80,12 @@ impl Session {
     }
 }
 
-fn refused(config: &Config, error: Error) -> Failure {
+fn refused(error: Error) -> Failure {
     match error {
         Error::AuthFailed => from_error(error),
-        error => Failure::unavailable(format!("no server of {config} gives a session: {error}"))
-            .with_source(error),
+        error => {
+            Failure::unavailable(format!("no server gives a session: {error}")).with_source(error)
+        }
     }
 }
 
@@ -136,8 +137,7 @@ impl Sessions {
             session = Session::open(&config) => session?,
             () = config.clock.sleep_until(limit) => {
                 let limit = config.connect_timeout;
-                let message = format!("{config} does not answer within {limit:?}");
-                return Err(Failure::unavailable(message));
+                return Err(Failure::unavailable(format!("no server answers within {limit:?}")));
             }
         };
         let current = watch::Sender::new(Some(Arc::new(session)));
