@@ -111,7 +111,7 @@ pub(super) fn first_ttl(request: &Request) -> Ttl {
 
 impl Asking {
     async fn run(self) -> Result<Attempt, Failure> {
-        if self.slot().state().stage == Stage::Kept {
+        if self.slot().state().is_used_up() {
             return Ok(Attempt::Ended);
         }
         let mut answer = self.pursue().await;
@@ -136,9 +136,6 @@ impl Asking {
     }
 
     async fn pursue(&self) -> Result<Attempt, Failure> {
-        if self.slot().state().is_ending {
-            return Ok(Attempt::Ended);
-        }
         let mut lease = self.lease().await?;
         for _ in 0..ROUNDS {
             let (kept, seen) = join!(

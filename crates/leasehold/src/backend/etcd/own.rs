@@ -106,6 +106,13 @@ impl Slot {
     }
 }
 
+impl State {
+    /// Whether the owner can have nothing more: it is released, or about to be ended.
+    pub(super) fn is_used_up(&self) -> bool {
+        self.stage == Stage::Kept || self.is_ending
+    }
+}
+
 /// The right to change an owner's entry.
 #[derive(Debug)]
 pub(super) struct Turn {
