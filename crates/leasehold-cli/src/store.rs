@@ -134,10 +134,24 @@ fn with_password(url: &str, password: &str) -> Result<String, Problem> {
                 .hint("only stores with URLs like redis://USER@HOST do"),
         );
     };
-    let name = url[user.clone()].split(':').next().unwrap_or("");
-    let rest = url[user.end..].trim_start_matches('@');
     let password = utf8_percent_encode(password, NON_ALPHANUMERIC);
-    Ok(format!("{}{name}:{password}@{rest}", &url[..user.start]))
+    let with = |user: &str, rest: &str| {
+        let name = user.split(':').next().unwrap_or("");
+        format!("{name}:{password}@{}", rest.trim_start_matches('@'))
+    };
+    let (scheme, rest) = url.split_at(user.start);
+    if scheme.starts_with("redlock") {
+        // Each node of the list has a user of its own.
+        let (nodes, options) = rest.split_at(rest.find('?').unwrap_or(rest.len()));
+        let each = |node: &str| {
+            let (user, address) = node.rsplit_once('@').unwrap_or(("", node));
+            with(user, address)
+        };
+        let nodes: Vec<String> = nodes.split(',').map(each).collect();
+        return Ok(format!("{scheme}{}{options}", nodes.join(",")));
+    }
+    let rest = with(&url[user.clone()], &url[user.end..]);
+    Ok(format!("{scheme}{rest}"))
 }
 
 fn read_password(path: &Path) -> Result<String, Problem> {
@@ -185,6 +199,10 @@ mod tests {
             ("redis://h:1/2", "redis://:p%40%2F@h:1/2"),
             ("redis://u@h", "redis://u:p%40%2F@h"),
             ("redis://u:old@h", "redis://u:p%40%2F@h"),
+            (
+                "redlock://a:1,u@b,v:old@c/2?db=1",
+                "redlock://:p%40%2F@a:1,u:p%40%2F@b,v:p%40%2F@c/2?db=1",
+            ),
         ] {
             assert_eq!(with_password(url, "p@/").expect("takes one"), whole);
         }

@@ -63,14 +63,11 @@ async fn split_votes_resolve() {
     assert!(slowest < Duration::from_secs(limit), "{slowest:?}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn everybody_gets_a_share() {
-    let total = size(400, 10_000) as u64;
-    let nodes = Nodes::start(3);
+/// The waits of each contender while so many acquisitions of one lock are shared out.
+async fn share_out(nodes: &Nodes, total: u64) -> Vec<Vec<Duration>> {
     let (inside, given) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let start = Arc::new(Barrier::new(CONTENDERS));
-    let begun = Instant::now();
-    let waits = contend(&nodes, |client| {
+    let each = |client: Client| {
         let (inside, given) = (Arc::clone(&inside), Arc::clone(&given));
         let start = Arc::clone(&start);
         async move {
@@ -88,23 +85,40 @@ async fn everybody_gets_a_share() {
             }
             waits
         }
-    });
-    let waits = waits.await;
-    let rate = total as f64 / begun.elapsed().as_secs_f64();
-    let shares: Vec<usize> = waits.iter().map(Vec::len).collect();
-    let mut waits = waits.concat();
-    waits.sort_unstable();
-    let (median, longest) = (waits[waits.len() / 2], waits[waits.len() - 1]);
-    let calls = nodes.calls() as f64 / waits.len() as f64;
-    eprintln!(
-        "{total} acquisitions, {rate:.0}/s, shares {shares:?}, {calls:.1} calls each, \
-         waits {median:.1?} (median), {longest:.1?} (most)"
-    );
-    let fair = waits.len() / CONTENDERS;
-    let least = shares.iter().min().copied().unwrap();
-    assert!(least * 4 >= fair, "{shares:?}");
+    };
+    contend(nodes, each).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn everybody_gets_a_share() {
+    let (rounds, total) = (size(1, 5), size(400, 2_000));
+    let nodes = Nodes::start(3);
+    let (mut shares, mut stretches) = ([0; CONTENDERS], Vec::new());
+    for _ in 0..rounds {
+        let (begun, before) = (Instant::now(), nodes.calls());
+        let waits = share_out(&nodes, total as u64).await;
+        let rate = total as f64 / begun.elapsed().as_secs_f64();
+        for (share, waits) in shares.iter_mut().zip(&waits) {
+            *share += waits.len();
+        }
+        let mut waits = waits.concat();
+        waits.sort_unstable();
+        let calls = (nodes.calls() - before) as f64 / waits.len() as f64;
+        let (median, longest) = (waits[waits.len() / 2], waits[waits.len() - 1]);
+        eprintln!(
+            "{total} acquisitions, {rate:.0}/s, {calls:.1} calls each, \
+             waits {median:.1?} (median), {longest:.1?} (most)"
+        );
+        stretches.push(longest.as_secs_f64() / median.as_secs_f64());
+    }
+    eprintln!("shares {shares:?}, longest wait in medians {stretches:.0?}");
+    let fair = shares.iter().sum::<usize>() / CONTENDERS;
+    assert!(shares.iter().all(|share| share * 4 >= fair), "{shares:?}");
+    // In most rounds: a machine that stands still for seconds makes somebody wait that long.
+    stretches.sort_unstable_by(f64::total_cmp);
+    let stretch = stretches[rounds / 2];
     if is_deep() {
-        assert!(longest <= median * 50, "{longest:?} against {median:?}");
+        assert!(stretch <= 50.0, "{stretches:.0?}");
     }
 }
 

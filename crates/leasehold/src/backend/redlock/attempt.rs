@@ -80,7 +80,7 @@ pub(super) async fn run(
     let bids: Arc<[Bid]> = requests.iter().map(|it| bid(roster, it)).collect();
     // With too many stuck, asking the others would only get in the way of those who can win.
     let asks = |at: &usize| is_open && !stuck.contains(*at);
-    let gate = Gate::new(first.filter(asks));
+    let gate = Gate::new(first.filter(asks), roster.head_start());
     let lanes = nodes.clone().zip(passes).map(|(at, pass)| {
         asks(&at).then(|| lane::start(roster, at, &bids, sender.clone(), pass, &gate))
     });

@@ -13,26 +13,29 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 
-/// How long the first node is waited for, and what is slow for a node.
-pub(super) const HEAD_START: Duration = Duration::from_millis(20);
-
 /// What the lanes of one attempt pass on their way to their nodes.
 #[derive(Clone, Debug)]
 pub(super) struct Gate {
     first: Option<usize>,
+    /// How long the first is waited for.
+    patience: Duration,
     open: Arc<CancellationToken>,
 }
 
 impl Gate {
     /// A gate that the lane to the node `first` passes at once, and the others when that has a vote
-    /// or failed; without a first, all at once.
-    pub(super) fn new(first: Option<usize>) -> Self {
+    /// or failed, or has not answered for so long; without a first, all at once.
+    pub(super) fn new(first: Option<usize>, patience: Duration) -> Self {
         let open = CancellationToken::new();
         if first.is_none() {
             open.cancel();
         }
         let open = Arc::new(open);
-        Self { first, open }
+        Self {
+            first,
+            patience,
+            open,
+        }
     }
 
     pub(super) fn is_first(&self, at: usize) -> bool {
@@ -54,7 +57,7 @@ impl Gate {
         if self.is_first(at) || self.open.is_cancelled() {
             return;
         }
-        let late = clock.now().after(HEAD_START);
+        let late = clock.now().after(self.patience);
         tokio::select! { biased;
             () = self.open.cancelled() => {}
             () = clock.sleep_until(late) => self.open(),

@@ -114,21 +114,37 @@ impl Roster {
         (0..self.members.len()).filter(stuck).collect()
     }
 
-    /// The node that is asked first in a crowd.
+    /// The node that is asked first in a crowd: of those that are not much slower than the fastest,
+    /// the first in the list.
     pub(super) fn first(&self) -> Option<usize> {
+        const NO_MATTER: Duration = Duration::from_millis(10);
         let stuck = self.stuck();
+        let slow = self.fastest() * 4 + NO_MATTER;
         let quick = |&at: &usize| {
-            !stuck.contains(at) && !self.members[at].traffic.is_slow() && self.is_voter(at)
+            let usual = self.members[at].traffic.usual();
+            !stuck.contains(at) && usual.is_some_and(|it| it <= slow) && self.is_voter(at)
         };
         (0..self.members.len()).find(quick)
+    }
+
+    /// How long that node is waited for.
+    pub(super) fn head_start(&self) -> Duration {
+        const LEAST: Duration = Duration::from_millis(20);
+        const MOST: Duration = Duration::from_millis(200);
+        (self.fastest() * 8).clamp(LEAST, MOST)
     }
 
     /// About what a round trip takes where it matters who comes first.
     pub(super) fn round_trip(&self) -> Duration {
         const LEAST: Duration = Duration::from_micros(500);
         const MOST: Duration = Duration::from_millis(20);
+        self.fastest().clamp(LEAST, MOST)
+    }
+
+    /// How long the fastest node takes to answer.
+    fn fastest(&self) -> Duration {
         let usual = self.members.iter().filter_map(|it| it.traffic.usual());
-        usual.min().unwrap_or(LEAST).clamp(LEAST, MOST)
+        usual.min().unwrap_or_default()
     }
 
     /// Whether the node is known and may vote.

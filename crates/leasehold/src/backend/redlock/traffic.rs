@@ -7,8 +7,6 @@ use std::{
 
 use leasehold_core::Instant;
 
-use super::gate::HEAD_START;
-
 /// How long a node may leave everything unanswered before it is not asked for more.
 const PATIENCE: Duration = Duration::from_millis(300);
 
@@ -24,8 +22,6 @@ struct State {
     under_way: usize,
     /// When it last answered, or was first asked since.
     quiet_since: Option<Instant>,
-    /// The last answer took longer than those wait who ask this node first.
-    is_slow: bool,
     /// How long answers take of late.
     usual: Option<Duration>,
 }
@@ -46,18 +42,12 @@ impl Traffic {
         state.under_way = state.under_way.saturating_sub(1);
         state.quiet_since = Some(now);
         let took = now - begun;
-        state.is_slow = took > HEAD_START;
         state.usual = Some(state.usual.map_or(took, |usual| (usual * 7 + took) / 8));
     }
 
     /// How long it takes to answer of late; none if it never has.
     pub(super) fn usual(&self) -> Option<Duration> {
         self.state().usual
-    }
-
-    /// Whether it was slow when it last answered.
-    pub(super) fn is_slow(&self) -> bool {
-        self.state().is_slow
     }
 
     pub(super) fn is_stuck(&self, now: Instant) -> bool {
@@ -87,9 +77,9 @@ mod tests {
         assert!(!traffic.is_stuck(at(10_300)));
         assert!(traffic.is_stuck(at(10_301)));
         traffic.end(at(10_000), at(10_400));
-        assert!(!traffic.is_stuck(at(10_500)) && traffic.is_slow());
+        assert!(!traffic.is_stuck(at(10_500)));
         traffic.end(at(10_490), at(10_500));
-        assert!(!traffic.is_stuck(at(99_000)) && !traffic.is_slow());
+        assert!(!traffic.is_stuck(at(99_000)));
         assert!(
             traffic
                 .usual()
