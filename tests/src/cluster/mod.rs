@@ -31,6 +31,10 @@ pub trait Cluster: Send + Sync {
     /// How long a holder that died blocks others, in tests that wait for it.
     const TTL: Duration;
 
+    /// Whether one that is isolated has no vote either. Otherwise a leader that is isolated may be
+    /// elected again and again, by others that then cannot reach it.
+    const VOTES_ARE_CUT: bool;
+
     fn size(&self) -> usize;
     fn address(&self, server: usize) -> SocketAddr;
     fn leader(&self) -> usize;
@@ -51,6 +55,7 @@ pub trait Cluster: Send + Sync {
 
 impl Cluster for EtcdCluster {
     const TTL: Duration = Duration::from_secs(2);
+    const VOTES_ARE_CUT: bool = true;
 
     fn size(&self) -> usize {
         self.addresses().count()
@@ -100,6 +105,7 @@ impl Cluster for EtcdCluster {
 
 impl Cluster for ZooKeeperEnsemble {
     const TTL: Duration = Duration::from_secs(4);
+    const VOTES_ARE_CUT: bool = false;
 
     fn size(&self) -> usize {
         self.addresses().count()

@@ -220,7 +220,8 @@ impl ZooKeeperEnsemble {
         assert!(started, "the server does not start again");
     }
 
-    /// Lets nothing through between a server and the others, but for votes; clients reach it. Needs
+    /// Lets nothing through between a server and the others, but for votes; clients reach it. A
+    /// leader that had more to say than the others may so be elected again. Needs
     /// [`ZooKeeperOptions::links`].
     pub fn isolate(&self, server: usize) {
         for other in (0..self.servers.len()).filter(|other| *other != server) {
