@@ -183,3 +183,8 @@ fn b25_a_withdrawal_that_is_forgotten_is_caught() {
     caught(Mutant::ForgetsToWithdraw, Check::NotServed);
     caught(Mutant::ForgetsToWithdraw, Check::Leftover);
 }
+
+#[test]
+fn b22_a_push_that_is_believed_without_its_number_is_caught() {
+    caught(Mutant::PushesAreFresh, Check::Overlap);
+}
