@@ -8,6 +8,8 @@
 //!   and in order.
 //! - [`timed`] has clocks that run apart within bounds, restarts and renewals. Two holders never
 //!   both believe.
+//! - [`slots`] has a semaphore. Nodes give different permits to one attempt, and still there are
+//!   never more holders than permits.
 //!
 //! Each model can be broken on purpose, one rule or assumption at a time. [`checks`] lists what
 //! must hold and what must be found: a model that finds nothing when it should proves nothing.
@@ -17,5 +19,6 @@
 
 pub mod checks;
 
+pub mod slots;
 pub mod timed;
 pub mod tokens;

@@ -3,7 +3,7 @@
 #![allow(clippy::print_stdout)] // talking to people is this program's work
 
 use anyhow::{Result, bail};
-use leasehold_model::checks::{Effort, timed, tokens};
+use leasehold_model::checks::{Effort, slots, timed, tokens};
 
 fn main() -> Result<()> {
     let effort = match std::env::args().nth(1).as_deref() {
@@ -18,6 +18,8 @@ fn main() -> Result<()> {
         timed::found_broken,
         tokens::hold,
         tokens::found_broken,
+        slots::hold,
+        slots::found_broken,
     ] {
         for report in check(effort) {
             println!("{report}");

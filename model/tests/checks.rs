@@ -1,6 +1,6 @@
 //! The quick form of what `cargo xtask model` does at length.
 
-use leasehold_model::checks::{Effort, Report, timed, tokens};
+use leasehold_model::checks::{Effort, Report, slots, timed, tokens};
 
 fn none_complains(reports: Vec<Report>) {
     assert!(!reports.is_empty());
@@ -27,4 +27,14 @@ fn validity_never_overlaps() {
 #[test]
 fn each_missing_assumption_about_time_is_found_out() {
     none_complains(timed::found_broken(Effort::Quick));
+}
+
+#[test]
+fn there_are_never_more_holders_than_permits() {
+    none_complains(slots::hold(Effort::Quick));
+}
+
+#[test]
+fn permits_that_each_node_counts_are_found_out() {
+    none_complains(slots::found_broken(Effort::Quick));
 }

@@ -9,6 +9,7 @@ use std::{
 
 use stateright::{Checker, Expectation, HasDiscoveries, Model};
 
+pub mod slots;
 pub mod timed;
 pub mod tokens;
 

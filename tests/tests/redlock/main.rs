@@ -23,9 +23,11 @@ mod contention;
 mod forgetting;
 mod log;
 mod minority;
+mod modes;
 mod permits;
 mod refused;
 mod renewing;
+mod several;
 mod tokens;
 mod waiting;
 

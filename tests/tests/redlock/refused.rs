@@ -114,3 +114,70 @@ async fn a_node_that_just_started_has_no_vote_and_says_for_how_long() {
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.to_string().contains("no vote for another"), "{error}");
 }
+
+/// A client of these nodes, which have just been started.
+async fn join(addresses: &[String], max_ttl: Duration) -> Result<Redlock, Failure> {
+    let settings = Settings::new()
+        .with_assume_fresh(true)
+        .with_max_ttl(max_ttl);
+    let nodes = addresses.iter().map(|address| node(address)).collect();
+    Redlock::connect(nodes, settings).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_with_other_nodes_or_another_max_ttl_is_refused_with_the_difference() {
+    const MAX_TTL: Duration = Duration::from_secs(60);
+    let nodes = Nodes::start(4);
+    let list = addresses(&nodes);
+    let first = Client::new(join(&list[..3], MAX_TTL).await.unwrap()).unwrap();
+    let others = [&list[..2], &list[3..]].concat();
+    // A server that has just been started may be one of the first's that was restarted.
+    let mut refused = None;
+    until("it is refused", async || {
+        join(&list[..3], MAX_TTL).await.unwrap();
+        refused = join(&others, MAX_TTL).await.err();
+        refused.is_some()
+    })
+    .await;
+    let failure = refused.unwrap();
+    assert_eq!(failure.kind(), ErrorKind::Invalid, "{failure}");
+    for part in [&list[2], &list[3]] {
+        assert!(failure.message().contains(part), "{part} in {failure}");
+    }
+    let failure = join(&list, MAX_TTL).await.unwrap_err();
+    assert!(failure.message().contains("another list"), "{failure}");
+    let failure = join(&list[..3], MAX_TTL / 2).await.unwrap_err();
+    for part in ["60s", "30s"] {
+        assert!(failure.message().contains(part), "{part} in {failure}");
+    }
+    // Nothing of that is in the way of the first, nor of others like it.
+    let second = Client::new(join(&list[..3], MAX_TTL).await.unwrap()).unwrap();
+    for client in [&first, &second] {
+        let guard = client.lock("listed").acquire().await.unwrap();
+        guard.release().await.unwrap();
+    }
+    assert!(first.list("").await.unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_same_nodes_under_other_names_and_restarted_are_the_same() {
+    const MAX_TTL: Duration = Duration::from_secs(60);
+    let mut nodes = Nodes::start(3);
+    let list = addresses(&nodes);
+    let names = list.iter().map(|it| it.replace("127.0.0.1", "localhost"));
+    let names: Vec<String> = names.collect();
+    let first = Client::new(join(&list, MAX_TTL).await.unwrap()).unwrap();
+    let second = Client::new(join(&names, MAX_TTL).await.unwrap()).unwrap();
+    nodes
+        .server(1)
+        .restart(leasehold_testkit::servers::Data::Kept);
+    let third = Client::new(join(&names, MAX_TTL).await.unwrap()).unwrap();
+    nodes
+        .server(1)
+        .restart(leasehold_testkit::servers::Data::Lost);
+    let fourth = Client::new(join(&list, MAX_TTL).await.unwrap()).unwrap();
+    for client in [first, second, third, fourth] {
+        let guard = client.lock("same").acquire().await.unwrap();
+        guard.release().await.unwrap();
+    }
+}

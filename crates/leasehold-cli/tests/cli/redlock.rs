@@ -18,7 +18,11 @@ impl Nodes {
 
     /// A store whose nodes are known to have forgotten nothing, and a lock `j` that is held there.
     fn held(&self) -> Store {
-        let store = self.store("?assume_fresh=1");
+        self.held_with("")
+    }
+
+    fn held_with(&self, options: &str) -> Store {
+        let store = self.store(&format!("?assume_fresh=1{options}"));
         let said = store.ask(["acquire", "j", "--ttl", "60s", "--label", "me"]);
         assert_eq!(said.code(), 0, "{said:?}");
         store
@@ -116,7 +120,7 @@ fn status_tells_programs_what_each_node_says() {
 #[test]
 fn status_shows_which_nodes_have_no_vote_yet_and_for_how_long() {
     let nodes = Nodes::start();
-    nodes.held();
+    nodes.held_with("&max_ttl=10m");
     let store = nodes.store("?max_ttl=10m");
     let said = store.ask(["status", "j"]);
     assert_eq!(said.code(), 0, "{said:?}");

@@ -3,7 +3,7 @@
 //! A [`Node`] mends its connection by itself. Each connection is a [`Session`]: a server that
 //! restarts ends it, so what was learned about the server holds for as long as the session does.
 
-use std::{fmt, future::Future, pin::Pin, sync::Arc};
+use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 pub use leasehold_core::quorum::trust::Facts;
 use leasehold_core::{
@@ -48,7 +48,8 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
     /// Raises the counter to the renewal's fencing token; `false` if its owner does not hold.
     fn raise<'a>(&'a self, claim: &'a Renewal) -> Reply<'a, Result<bool, Failure>>;
 
-    /// Lengthens leases; one answer for each. One with other slots is not the same lease.
+    /// Lengthens leases; one answer for each. One with other slots is not the same lease; an
+    /// exclusive one that is claimed as a reader's becomes that, under the claim's fencing token.
     fn extend<'a>(&'a self, claims: &'a [Claim]) -> Reply<'a, Vec<Result<Renewed, Failure>>>;
 
     /// Gives a lease again to an owner that a majority says has it; `false` if another holds.
@@ -61,13 +62,23 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
         owner: &'a Owner,
     ) -> Reply<'a, Result<Option<Slots>, Failure>>;
 
-    /// Takes the lock from its owner, and tells those that listen if `tell`.
+    /// Takes the lock from its owner.
     fn give_up<'a>(
         &'a self,
         name: &'a Name,
         owner: &'a Owner,
-        tell: bool,
+        how: Leave,
     ) -> Reply<'a, Result<Released, Failure>>;
+
+    /// Tells those that listen that `name` may be had.
+    fn tell<'a>(&'a self, name: &'a Name) -> Reply<'a, Result<(), Failure>>;
+
+    /// Publishes `note` about a holder, or takes it back, and lengthens the lease.
+    fn annotate<'a>(
+        &'a self,
+        claim: &'a Claim,
+        note: Option<&'a str>,
+    ) -> Reply<'a, Result<Renewed, Failure>>;
 
     /// Who holds `name` here.
     fn inspect<'a>(&'a self, name: &'a Name) -> Reply<'a, Result<Status, Failure>>;
@@ -81,6 +92,14 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
 
     /// Ends the lease whose owner value is `observed`, and tells those that listen.
     fn force<'a>(&'a self, name: &'a Name, observed: &'a str) -> Reply<'a, Result<bool, Failure>>;
+
+    /// Notes among which nodes this client votes, for as long as `grace` beyond the longest lease;
+    /// or only looks which lists are noted here.
+    fn meet<'a>(
+        &'a self,
+        grace: Duration,
+        list: Option<&'a str>,
+    ) -> Reply<'a, Result<Met, Failure>>;
 
     /// A sign of life.
     fn ping(&self) -> Reply<'_, Result<(), Failure>>;
@@ -114,6 +133,40 @@ pub struct Given {
     pub token: FencingToken,
     /// Of permits: which.
     pub slots: Slots,
+}
+
+/// What a node says about the clients that vote among it and others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(clippy::exhaustive_structs)] // whoever asks a node fills in every field
+pub struct Met {
+    /// How far the node's clock is ahead of this machine's now, in microseconds.
+    pub offset_micros: i64,
+    /// The lists that are noted.
+    pub seen: Vec<Seen>,
+}
+
+/// A list of nodes that some client has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::exhaustive_structs)] // whoever asks a node fills in every field
+pub struct Seen {
+    /// The list as its clients wrote it.
+    pub list: String,
+    /// How long ago it was noted first.
+    pub first: Duration,
+    /// How long ago it was noted last.
+    pub last: Duration,
+}
+
+/// How a lease ends.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(clippy::exhaustive_structs)] // a node that ignored a part would be wrong
+pub struct Leave {
+    /// Whether those that listen are told.
+    pub tell: bool,
+    /// The minimum hold, if any: for what is left of it the name stays taken.
+    pub min_hold: Option<Duration>,
+    /// For how long it was held, by the holder's clock, if that is known.
+    pub held_for: Option<Duration>,
 }
 
 /// A lease as all nodes that count towards it have it.

@@ -125,6 +125,11 @@ pub(super) fn millis(span: Option<Duration>) -> u64 {
         .min(Ttl::MAX.as_millis())
 }
 
+/// A span in whole milliseconds that have passed.
+pub(super) fn millis_down(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// A foreign value as text that can be typed back: bytes that are no text, and the backslash
 /// itself, become `\xHH`.
 pub(super) fn printable(value: &[u8]) -> Cow<'_, str> {

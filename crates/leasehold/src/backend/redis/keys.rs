@@ -50,6 +50,11 @@ impl Prefix {
 }
 
 impl Prefix {
+    /// Among which nodes clients vote, and since when.
+    pub(super) fn lists(&self) -> [String; 2] {
+        ["nodes", "since"].map(|what| format!("{self}~{what}"))
+    }
+
     /// Where nodes that vote tell what happens to `name`: one of a few channels, so that nobody
     /// listens to thousands.
     #[must_use]

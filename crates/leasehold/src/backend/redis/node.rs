@@ -19,13 +19,13 @@ use super::{
     list,
     push::Router,
     reply::{self, array, number, string},
-    script::{Call, EXTEND, FORCE, GIVE_UP, INSPECT, RAISE, REPLANT, VOTE},
+    script::{Call, EXTEND, FORCE, GIVE_UP, INSPECT, MEET, NOTE, RAISE, REPLANT, VOTE},
     several,
 };
 use crate::{
     backend::{
         EVENT_BUFFER, Failure, Page, Sent,
-        node::{Bid, Claim, Facts, News, Node, Reply, Session, Slots, Vote},
+        node::{Bid, Claim, Facts, Leave, Met, News, Node, Reply, Session, Slots, Vote},
     },
     clock::Clock,
     error::ErrorKind,
@@ -123,6 +123,13 @@ impl RedisSession {
         Keys::new(&self.prefix, name)
     }
 
+    async fn publish(&self, name: &Name, news: String) -> Result<(), Failure> {
+        let mut publish = redis::cmd("PUBLISH");
+        publish.arg(self.prefix.news(name)).arg(news);
+        self.link.ask(&publish).await?;
+        Ok(())
+    }
+
     async fn yes(&self, call: &Call) -> Result<bool, Failure> {
         let reply = self.link.run(call).await?;
         match number(&reply) {
@@ -147,6 +154,7 @@ impl RedisSession {
             call.arg(renewal.owner.as_str())
                 .number(renewal.token.get())
                 .number(renewal.ttl.as_millis())
+                .arg(letter(renewal.mode))
                 .arg(slots.as_str())
         })
     }
@@ -248,23 +256,40 @@ impl Session for RedisSession {
         &'a self,
         name: &'a Name,
         owner: &'a Owner,
-        tell: bool,
+        how: Leave,
     ) -> Reply<'a, Result<Released, Failure>> {
         Box::pin(async move {
-            let channel = if tell {
-                self.prefix.news(name)
-            } else {
-                String::new()
-            };
+            let channel = self.prefix.news(name);
+            let ran = how.held_for.map(|span| form::millis_down(span).to_string());
             let call = Call::new(&GIVE_UP, self.keys(name).all())
                 .arg(owner.as_str())
-                .arg(channel)
-                .arg(format!("free {name}"));
-            Ok(if self.yes(&call).await? {
-                Released::Released
-            } else {
-                Released::NotOurs
-            })
+                .arg(if how.tell { &channel } else { "" })
+                .arg(free(name))
+                .number(form::millis(how.min_hold))
+                .arg(ran.as_deref().unwrap_or("-1"));
+            Ok(reply::released(&self.link.run(&call).await?)?.0)
+        })
+    }
+
+    fn tell<'a>(&'a self, name: &'a Name) -> Reply<'a, Result<(), Failure>> {
+        Box::pin(self.publish(name, free(name)))
+    }
+
+    fn annotate<'a>(
+        &'a self,
+        claim: &'a Claim,
+        note: Option<&'a str>,
+    ) -> Reply<'a, Result<Renewed, Failure>> {
+        Box::pin(async move {
+            let Renewal {
+                name, owner, ttl, ..
+            } = &claim.renewal;
+            let call = Call::new(&NOTE, self.keys(name).all())
+                .arg(owner.as_str())
+                .number(ttl.as_millis());
+            let call = note.into_iter().fold(call, Call::arg);
+            let answers = reply::renewed(&self.link.run(&call).await?, &[*ttl])?;
+            Ok(answers.first().copied().unwrap_or(Renewed::Missing))
         })
     }
 
@@ -291,14 +316,33 @@ impl Session for RedisSession {
                 .arg("");
             let done = self.yes(&call).await?;
             if done {
-                for news in [format!("free {name}"), format!("revoked {observed}")] {
-                    let mut publish = redis::cmd("PUBLISH");
-                    publish.arg(self.prefix.news(name)).arg(news);
+                for news in [free(name), format!("revoked {observed}")] {
                     // A hint: those who miss it find out by asking.
-                    let _ = self.link.ask(&publish).await;
+                    let _ = self.publish(name, news).await;
                 }
             }
             Ok(done)
+        })
+    }
+
+    fn meet<'a>(
+        &'a self,
+        grace: Duration,
+        list: Option<&'a str>,
+    ) -> Reply<'a, Result<Met, Failure>> {
+        Box::pin(async move {
+            let keys = self.prefix.lists();
+            let call = Call::new(&MEET, keys.iter().map(String::as_str));
+            let call = call.number(form::millis_down(grace));
+            let call = list.into_iter().fold(call, Call::arg);
+            let clock = Clock::system();
+            let before = clock.wall_micros();
+            let (there, seen) = reply::met(&self.link.run(&call).await?)?;
+            let here = before.midpoint(clock.wall_micros());
+            Ok(Met {
+                offset_micros: offset(there, here),
+                seen,
+            })
         })
     }
 
@@ -316,6 +360,11 @@ fn alone(failure: Failure) -> Failure {
         return failure;
     }
     Failure::new(ErrorKind::Invalid, Sent::No, handshake::REPLICA)
+}
+
+/// The news that a name may be had.
+fn free(name: &Name) -> String {
+    format!("free {name}")
 }
 
 const fn letter(mode: Mode) -> &'static str {
@@ -354,10 +403,13 @@ async fn ask_facts(link: &Link) -> Result<Facts, Failure> {
             .and_then(|count| u32::try_from(count).ok())
             .unwrap_or(0),
         cluster: field("redis_mode") == Some("cluster"),
-        offset_micros: server_micros(time)
-            .and_then(|there| i64::try_from(i128::from(there) - i128::from(here)).ok())
-            .unwrap_or(0),
+        offset_micros: server_micros(time).map_or(0, |there| offset(there, here)),
     })
+}
+
+/// How far `there` is ahead of `here`.
+fn offset(there: u64, here: u64) -> i64 {
+    i64::try_from(i128::from(there) - i128::from(here)).unwrap_or(0)
 }
 
 fn server_micros(time: &Value) -> Option<u64> {

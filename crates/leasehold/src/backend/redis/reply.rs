@@ -15,7 +15,7 @@ use super::{
 };
 use crate::backend::{
     Failure,
-    node::{Given, Slots, Vote},
+    node::{Given, Seen, Slots, Vote},
 };
 
 /// What acquire.lua answered, and the server's time in ms where it told.
@@ -68,6 +68,27 @@ fn given(part: &Value) -> Option<Given> {
         token: string(token).and_then(form::read_token)?,
         slots: Slots::new(string(slots)?)?,
     })
+}
+
+/// What meet.lua answered: the server's time in µs, and the lists.
+pub(super) fn met(reply: &Value) -> Result<(u64, Vec<Seen>), Failure> {
+    let read = || {
+        let (now, lists) = array(reply)?.split_first()?;
+        let ago = |ms: &Value| millis(number(ms)?);
+        let list = |seen: &Value| {
+            let [list, first, last] = array(seen)? else {
+                return None;
+            };
+            Some(Seen {
+                list: string(list)?.into(),
+                first: ago(first)?,
+                last: ago(last)?,
+            })
+        };
+        let lists: Option<Vec<Seen>> = lists.iter().map(list).collect();
+        Some((u64::try_from(number(now)?).ok()?, lists?))
+    };
+    read().ok_or_else(|| odd("meet", reply))
 }
 
 /// The slots of `owner` in what inspect.lua answered, if it is a shared holder.

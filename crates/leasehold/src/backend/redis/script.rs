@@ -43,7 +43,7 @@ impl Script {
 
 /// All scripts, for audits and tests.
 #[must_use]
-pub fn scripts() -> [&'static Script; 15] {
+pub fn scripts() -> [&'static Script; 17] {
     [
         &ACQUIRE,
         &RELEASE,
@@ -60,6 +60,8 @@ pub fn scripts() -> [&'static Script; 15] {
         &EXTEND,
         &REPLANT,
         &GIVE_UP,
+        &NOTE,
+        &MEET,
     ]
 }
 
@@ -88,6 +90,8 @@ script!(RAISE, "raise");
 script!(EXTEND, "extend");
 script!(REPLANT, "replant");
 script!(GIVE_UP, "give_up");
+script!(NOTE, "note");
+script!(MEET, "meet");
 
 /// One call of a script.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use std::{pin::pin, sync::Arc, time::Duration};
 
 use leasehold_core::{
-    Attempt, FencingToken, Held, Holder, Instant, Mode, Queued, Request,
+    Attempt, FencingToken, Held, Holder, Instant, Mode, Queued, Request, Ttl,
     quorum::{
         Defeat, Move, Offer, Offers,
         pause::{self, Loser},
@@ -113,6 +113,12 @@ pub(super) async fn run(
             })
         }
     }
+}
+
+/// The TTL at the grant: not less than the minimum hold, should the holder die at once.
+pub(super) fn first_ttl(request: &Request) -> Ttl {
+    let hold = request.min_hold.map_or(request.ttl, Ttl::clamped);
+    request.ttl.max(hold)
 }
 
 /// From when on a lease that was asked for at `began` is not worth having.

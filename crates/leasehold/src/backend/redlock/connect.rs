@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::task::JoinSet;
 
-use super::{config::invalid, roster::Roster};
+use super::{config::invalid, lists, roster::Roster};
 use crate::{backend::Failure, error::ErrorKind};
 
 /// How long the others are waited for when a majority is there. Where all are said to be fresh they
@@ -46,6 +46,13 @@ pub(super) async fn check(roster: &Arc<Roster>) -> Result<(), Failure> {
     }
     if present < roster.size.majority() {
         return Err(absent(roster, &causes));
+    }
+    lists::meet_all(roster, GRACE.max(roster.settings.connect_timeout / 4)).await;
+    if let Some(conflict) = roster.conflicts().first() {
+        return Err(invalid(&*conflict.words).with_hint(
+            "give all clients the same nodes and the same max_ttl; to change them, stop all \
+             clients and wait for max_ttl and a minute",
+        ));
     }
     if roster.settings.assume_fresh {
         roster.assume_fresh();

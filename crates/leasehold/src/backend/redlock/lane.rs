@@ -4,15 +4,17 @@
 //! attended to all the same. Nothing of an owner is sent to a node before what was sent earlier is
 //! over, so that no release can overtake a request.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use leasehold_core::{FencingToken, Name, Owner, Released, Renewal, Request, backoff::Backoff};
+use leasehold_core::{
+    FencingToken, Instant, Name, Owner, Released, Renewal, Request, Ttl, backoff::Backoff,
+};
 use tokio::sync::mpsc;
 
-use super::{gate::Gate, leases::Pass, roster::Roster};
+use super::{attempt::first_ttl, gate::Gate, leases::Pass, roster::Roster};
 use crate::backend::{
     Failure, Sent,
-    node::{Bid, Session, Slots, Vote},
+    node::{Bid, Leave, Session, Slots, Vote},
 };
 
 /// What an attempt tells a lane to do next.
@@ -26,7 +28,7 @@ pub(super) enum Order {
     /// without telling anybody.
     Undo,
     /// Give this one up, and say how that went.
-    Release(Owner, Answers),
+    Release(Owner, Leave, Answers),
 }
 
 /// Where it is said how a release went, for each node.
@@ -113,7 +115,7 @@ impl Lane {
                     self.orders.close();
                     self.keep(session.as_deref(), &given, &slots).await;
                 }
-                Order::Release(owner, answers) => self.release(&owner, &answers).await,
+                Order::Release(owner, how, answers) => self.release(&owner, how, &answers),
                 Order::Undo => return self.undo(false).await,
             }
         }
@@ -127,7 +129,7 @@ impl Lane {
         tokio::select! { biased;
             () = self.gate.pass(self.at, &self.roster.settings.clock) => true,
             order = self.orders.recv() => {
-                if let Some(Order::Release(_, answers)) = order {
+                if let Some(Order::Release(_, _, answers)) = order {
                     let _ = answers.send((self.at, Ok(Released::NotOurs)));
                 }
                 false
@@ -185,18 +187,26 @@ impl Lane {
         }
     }
 
-    async fn release(&mut self, owner: &Owner, answers: &Answers) {
+    fn release(&mut self, owner: &Owner, how: Leave, answers: &Answers) {
         let index = self.bids.iter().position(|it| it.request.owner == *owner);
-        let index = index.filter(|index| self.here.contains(index));
-        let released = match index {
-            Some(index) => {
-                self.here.retain(|here| *here != index);
-                let Request { name, owner, .. } = &self.bids[index].request;
-                release(&self.roster, self.at, name, owner, true).await
-            }
-            None => Ok(Released::NotOurs),
+        let Some(index) = index.filter(|index| self.here.contains(index)) else {
+            let _ = answers.send((self.at, Ok(Released::NotOurs)));
+            return;
         };
-        let _ = answers.send((self.at, released));
+        self.here.retain(|here| *here != index);
+        let (parting, answers) = (self.parting(index), answers.clone());
+        tokio::spawn(async move { parting.tell_and_finish(how, &answers).await });
+    }
+
+    fn parting(&self, index: usize) -> Parting {
+        let request = &self.bids[index].request;
+        Parting {
+            roster: Arc::clone(&self.roster),
+            at: self.at,
+            name: request.name.clone(),
+            owner: request.owner.clone(),
+            ttl: first_ttl(request),
+        }
     }
 
     /// Takes back what a lost attempt was given here.
@@ -208,9 +218,7 @@ impl Lane {
 
     async fn give_back(&mut self, index: usize, tell: bool) {
         self.here.retain(|here| *here != index);
-        // What a node gave has a fencing token of its own, and the owner alone is compared.
-        let lease = claim(&self.bids[index].request, FencingToken::MAX);
-        give_back(&self.roster, self.at, &lease, tell).await;
+        self.parting(index).finish(tell).await;
     }
 
     fn say(&self, what: Said) {
@@ -230,32 +238,66 @@ fn claim(request: &Request, token: FencingToken) -> Renewal {
     Renewal::new(name.clone(), owner.clone(), *mode, token, *ttl)
 }
 
-/// Releases on one node, and goes on until the node has answered or the lease is over.
-pub(super) async fn give_back(roster: &Roster, at: usize, lease: &Renewal, tell: bool) {
-    let Renewal {
-        name, owner, ttl, ..
-    } = lease;
-    let settings = &roster.settings;
-    let end = settings.clock.now().after(ttl.get());
-    let mut backoff = Backoff::new(ttl.get() / 100, ttl.get() / 4);
-    while release(roster, at, name, owner, tell).await.is_err() {
-        let pause = backoff.next(settings.random.bits());
-        let pause = settings.clock.now().after(pause);
-        if pause >= end {
-            return;
-        }
-        settings.clock.sleep_until(pause).await;
-    }
+/// The end of a lease on one node, which need not be trusted for that.
+pub(super) struct Parting {
+    pub(super) roster: Arc<Roster>,
+    pub(super) at: usize,
+    pub(super) name: Name,
+    pub(super) owner: Owner,
+    pub(super) ttl: Ttl,
 }
 
-/// Releases on one node, which need not be trusted for that.
-pub(super) async fn release(
-    roster: &Roster,
-    at: usize,
-    name: &Name,
-    owner: &Owner,
-    tell: bool,
-) -> Result<Released, Failure> {
-    let session = roster.session(at).await?;
-    session.give_up(name, owner, tell).await
+impl Parting {
+    /// Releases and says how that went. If it failed, goes on all the same.
+    pub(super) async fn tell_and_finish(&self, how: Leave, answers: &Answers) {
+        let began = self.roster.settings.clock.now();
+        let answer = self.release(how).await;
+        let failed = answer.is_err();
+        let _ = answers.send((self.at, answer));
+        if failed {
+            self.persist(began, how).await;
+        }
+    }
+
+    /// Releases, and goes on until the node has answered or the lease is over.
+    pub(super) async fn finish(&self, tell: bool) {
+        let how = Leave {
+            tell,
+            ..Leave::default()
+        };
+        if self.release(how).await.is_err() {
+            let began = self.roster.settings.clock.now();
+            self.persist(began, how).await;
+        }
+    }
+
+    async fn persist(&self, began: Instant, how: Leave) {
+        const SHORTEST: Duration = Duration::from_millis(20);
+        const LONGEST: Duration = Duration::from_secs(2);
+        let settings = &self.roster.settings;
+        let ttl = self.ttl.get();
+        let end = began.after(ttl);
+        let mut backoff = Backoff::new(SHORTEST, LONGEST.min(ttl / 4));
+        loop {
+            let pause = backoff.next(settings.random.bits());
+            let next = settings.clock.now().after(pause);
+            if next >= end {
+                return;
+            }
+            settings.clock.sleep_until(next).await;
+            let later = settings.clock.now() - began;
+            let how = Leave {
+                held_for: how.held_for.map(|span| span + later),
+                ..how
+            };
+            if self.release(how).await.is_ok() {
+                return;
+            }
+        }
+    }
+
+    async fn release(&self, how: Leave) -> Result<Released, Failure> {
+        let session = self.roster.session(self.at).await?;
+        session.give_up(&self.name, &self.owner, how).await
+    }
 }

@@ -2,10 +2,13 @@
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
-use leasehold_core::{FencingToken, Name, Owner};
+use leasehold_core::{FencingToken, Instant, Name, Owner};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::lane::Orders;
@@ -24,12 +27,16 @@ pub(super) struct Leases {
     given_up: Mutex<Recent>,
     /// For each attempt whose lanes are at work, what ends with each lane.
     at_work: Mutex<HashMap<Owner, Vec<CancellationToken>>>,
+    /// The last stamp of a note.
+    stamp: AtomicU64,
 }
 
 #[derive(Debug)]
 pub(super) struct Lease {
     pub(super) token: FencingToken,
     pub(super) slots: Slots,
+    /// When it was surely had.
+    pub(super) since: Instant,
     /// For each node the lane that may still be at work; none where nothing was asked.
     pub(super) lanes: Vec<Option<Orders>>,
 }
@@ -124,6 +131,15 @@ impl Leases {
         let held = self.held();
         held.get(&(name.clone(), owner.clone()))
             .map(|lease| lease.token)
+    }
+
+    /// A stamp for a note, greater than any before and not below `wall_micros`.
+    pub(super) fn stamp(&self, wall_micros: u64) -> u64 {
+        let later = |last: u64| Some(wall_micros.max(last + 1));
+        let last = self
+            .stamp
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, later);
+        wall_micros.max(last.unwrap_or_default() + 1)
     }
 
     fn held(&self) -> MutexGuard<'_, HashMap<(Name, Owner), Lease>> {

@@ -1,6 +1,6 @@
 #![doc = include_str!("README.md")]
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 use leasehold_core::{
     Attempt, ClientId, Grant, Mode, Name, Owner, Released, Renewal, Renewed, Request, Status,
@@ -14,8 +14,9 @@ use self::{
     attempt::{Outcome, Won},
     config::invalid,
     heat::Heat,
-    lane::{Order, Orders},
+    lane::Orders,
     leases::{Lease, Leases},
+    renewal::What,
     roster::Roster,
     waits::Waits,
 };
@@ -28,11 +29,14 @@ use crate::clock::Clock;
 mod attempt;
 mod config;
 mod connect;
+mod ending;
 mod gate;
 mod heat;
 mod lane;
 mod leases;
 mod limit;
+mod lists;
+mod notes;
 mod renewal;
 mod roster;
 mod slots;
@@ -88,10 +92,12 @@ impl Redlock {
 
     fn listening(mut self) -> Self {
         let stop = CancellationToken::new();
-        for member in &self.roster.members {
+        tokio::spawn(keep_meeting(Arc::clone(&self.roster), stop.clone()));
+        for (at, member) in self.roster.members.iter().enumerate() {
             let news = member.node.news();
             let ear = Ear {
                 roster: Arc::clone(&self.roster),
+                at,
                 waits: Arc::clone(&self.waits),
                 heat: Arc::clone(&self.heat),
                 stop: stop.clone(),
@@ -111,9 +117,13 @@ impl Redlock {
                 "a node that forgot is kept out for max_ttl: give all clients a longer one",
             ));
         }
-        if request.min_hold.is_some() {
-            return Err(Failure::unsupported(
-                "nodes that vote keep no minimum hold; file and redis do",
+        if request.min_hold.is_some_and(|hold| hold > max) {
+            let message = format!(
+                "a minimum hold of {:?} is above max_ttl, {max:?}",
+                request.min_hold
+            );
+            return Err(invalid(message).with_hint(
+                "a node that forgot it is kept out for max_ttl: give all clients a longer one",
             ));
         }
         Ok(())
@@ -142,60 +152,65 @@ impl Redlock {
             return Ok(Attempt::Ended);
         };
         let renewal = Renewal::new(name.clone(), owner.clone(), *mode, token, *ttl);
-        match self.renew(&[renewal]).await.pop() {
-            Some(Ok(Renewed::Renewed(ttl))) => Ok(Attempt::Granted(Grant::new(token, ttl))),
-            Some(Err(failure)) => Err(failure),
-            Some(Ok(_)) | None => Ok(Attempt::Ended),
+        match self.round_of_one(&renewal, What::Extend).await? {
+            Renewed::Renewed(ttl) => Ok(Attempt::Granted(Grant::new(token, ttl))),
+            _ => Ok(Attempt::Ended),
         }
     }
 
     /// Notes what was won.
     fn keep(&self, requests: &[Request], won: Vec<Won>, lanes: &[Option<Orders>]) -> Vec<Grant> {
+        let since = self.roster.settings.clock.now();
         let keep = |(request, won): (&Request, Won)| {
             let Won { token, slots } = won;
-            let lanes = lanes.to_vec();
+            let ttl = attempt::first_ttl(request);
             let lease = Lease {
                 token,
                 slots,
-                lanes,
+                since,
+                lanes: lanes.to_vec(),
             };
             self.leases.add(&request.name, &request.owner, lease);
-            Grant::new(token, request.ttl)
+            Grant::new(token, ttl)
         };
         requests.iter().zip(won).map(keep).collect()
     }
 
-    /// Releases on every node, through its lane where that is still at work.
-    fn order_release(
-        &self,
-        name: &Name,
-        owner: &Owner,
-    ) -> mpsc::UnboundedReceiver<(usize, Result<Released, Failure>)> {
-        let (sender, answers) = mpsc::unbounded_channel();
-        self.leases.give_up(owner);
-        let lanes = self.leases.remove(name, owner).map(|lease| lease.lanes);
-        let mut lanes = lanes.unwrap_or_default();
-        for at in 0..self.roster.members.len() {
-            if let Some(lane) = lanes.get_mut(at).and_then(Option::take)
-                && lane
-                    .send(Order::Release(owner.clone(), sender.clone()))
-                    .is_ok()
-            {
+    /// One round for all of these leases.
+    async fn round(&self, renewals: &[Renewal], what: What) -> Vec<Result<Renewed, Failure>> {
+        let max = self.roster.settings.max_ttl;
+        if renewals.iter().any(|renewal| renewal.ttl.get() > max) {
+            let message = format!("a TTL is above max_ttl, {max:?}");
+            return renewals.iter().map(|_| Err(invalid(&*message))).collect();
+        }
+        let mut answers = Vec::new();
+        let mut claims = Vec::new();
+        for renewal in renewals {
+            let token = self.leases.token(&renewal.name, &renewal.owner);
+            // An owner that holds under another fencing token is another lease.
+            if token.is_some_and(|token| token != renewal.token) {
+                answers.push(Some(Ok(Renewed::NotOurs)));
                 continue;
             }
-            let (roster, sender) = (Arc::clone(&self.roster), sender.clone());
-            let (name, owner) = (name.clone(), owner.clone());
-            let before = self.leases.end_of(&owner, at);
-            tokio::spawn(async move {
-                // An attempt that was given up may still be on its way there.
-                if let Some(before) = before {
-                    before.cancelled().await;
+            match slots::claim(&self.roster, &self.leases, renewal).await {
+                Ok(claim) => {
+                    claims.push(claim);
+                    answers.push(None);
                 }
-                let released = lane::release(&roster, at, &name, &owner, true).await;
-                let _ = sender.send((at, released));
-            });
+                Err(failure) => answers.push(Some(Err(failure))),
+            }
         }
-        answers
+        let asked = renewal::run(&self.roster, &self.leases, claims, what).await;
+        let mut asked = asked.into_iter();
+        let answers = answers.into_iter().map(|it| it.or_else(|| asked.next()));
+        let missing = || Err(Failure::no_answer("not asked"));
+        answers.map(|it| it.unwrap_or_else(missing)).collect()
+    }
+
+    /// One round for one lease.
+    async fn round_of_one(&self, renewal: &Renewal, what: What) -> Result<Renewed, Failure> {
+        let mut renewed = self.round(std::slice::from_ref(renewal), what).await;
+        renewed.pop().unwrap_or(Ok(Renewed::Missing))
     }
 }
 
@@ -205,6 +220,10 @@ impl Backend for Redlock {
         capabilities.shared = true;
         capabilities.permits = true;
         capabilities.detach = true;
+        capabilities.min_hold = true;
+        capabilities.many = true;
+        capabilities.downgrade = true;
+        capabilities.notes = true;
         capabilities.fresh_owners = true;
         capabilities.networked = true;
         capabilities
@@ -262,77 +281,48 @@ impl Backend for Redlock {
     }
 
     async fn renew(&self, renewals: &[Renewal]) -> Vec<Result<Renewed, Failure>> {
-        let max = self.roster.settings.max_ttl;
-        if renewals.iter().any(|renewal| renewal.ttl.get() > max) {
-            let message = format!("a TTL is above max_ttl, {max:?}");
-            return renewals.iter().map(|_| Err(invalid(&*message))).collect();
-        }
-        let mut answers = Vec::new();
-        let mut claims = Vec::new();
-        for renewal in renewals {
-            let token = self.leases.token(&renewal.name, &renewal.owner);
-            // An owner that holds under another fencing token is another lease.
-            if token.is_some_and(|token| token != renewal.token) {
-                answers.push(Some(Ok(Renewed::NotOurs)));
-                continue;
-            }
-            match slots::claim(&self.roster, &self.leases, renewal).await {
-                Ok(claim) => {
-                    claims.push(claim);
-                    answers.push(None);
-                }
-                Err(failure) => answers.push(Some(Err(failure))),
-            }
-        }
-        let mut asked = renewal::run(&self.roster, &self.leases, claims)
-            .await
-            .into_iter();
-        let asked = |answer: Option<_>| answer.or_else(|| asked.next());
-        let answers = answers.into_iter().map(asked);
-        let missing = || Err(Failure::no_answer("not asked"));
-        answers.map(|it| it.unwrap_or_else(missing)).collect()
+        self.round(renewals, What::Extend).await
     }
 
     async fn release(
         &self,
         name: &Name,
         owner: &Owner,
-        _: Option<Duration>,
+        min_hold: Option<Duration>,
     ) -> Result<Released, Failure> {
         self.waits.remove(name, owner);
-        let mut answers = self.order_release(name, owner);
-        let size = self.roster.size;
-        let (mut gave, mut had_not, mut causes) = (0, 0, Vec::new());
-        while let Some((at, answer)) = answers.recv().await {
-            match answer {
-                Ok(Released::Released | Released::Kept) => gave += 1,
-                Ok(Released::NotOurs) => had_not += 1,
-                Err(failure) => {
-                    causes.push(format!("{}: {failure}", self.roster.members[at].address));
-                }
-            }
-            if gave >= size.majority() {
-                return Ok(Released::Released);
-            }
-            // As a renewal has it: no majority can be left. What a node gave late is not a lock.
-            if had_not > size.spare() {
-                return Ok(Released::NotOurs);
-            }
-        }
-        if gave + had_not < size.majority() {
-            let message = "no majority of the nodes released";
-            return Err(Failure::no_answer(format!(
-                "{message}; {}",
-                causes.join("; ")
-            )));
-        }
-        Ok(Released::Released)
+        ending::release(&self.roster, &self.leases, name, owner, min_hold).await
     }
 
     async fn detach(&self, renewal: &Renewal) -> Result<Renewed, Failure> {
         // No lease hangs on a connection, so there is nothing else to do.
-        let mut renewed = self.renew(std::slice::from_ref(renewal)).await;
-        renewed.pop().unwrap_or(Ok(Renewed::Missing))
+        self.round_of_one(renewal, What::Extend).await
+    }
+
+    async fn acquire_all(&self, requests: &[Request]) -> Result<Option<Vec<Grant>>, Failure> {
+        check_names(requests)?;
+        for request in requests {
+            self.check(request)?;
+        }
+        if requests.iter().any(|it| !self.leases.spend(&it.owner)) {
+            return Err(invalid("an owner asks once"));
+        }
+        match attempt::run(&self.roster, &self.leases, requests, None).await {
+            Outcome::Won(won, lanes) => Ok(Some(self.keep(requests, won, &lanes))),
+            Outcome::Lost(loss) => loss.trouble(&self.roster).map_or(Ok(None), Err),
+        }
+    }
+
+    async fn downgrade(&self, renewal: &Renewal) -> Result<Renewed, Failure> {
+        let mut reader = renewal.clone();
+        reader.mode = Mode::Read;
+        self.round_of_one(&reader, What::Downgrade).await
+    }
+
+    async fn annotate(&self, renewal: &Renewal, note: Option<&str>) -> Result<Renewed, Failure> {
+        let now = self.roster.settings.clock.wall_micros();
+        let note = note.map(|note| notes::stamped(self.leases.stamp(now), note));
+        self.round_of_one(renewal, What::Note(note)).await
     }
 
     async fn inspect(&self, name: &Name) -> Result<Status, Failure> {
@@ -380,6 +370,23 @@ impl fmt::Debug for Redlock {
     }
 }
 
+/// Whether one step can take these.
+fn check_names(requests: &[Request]) -> Result<(), Failure> {
+    /// About two milliseconds of a node's time.
+    const MOST: usize = 256;
+    let names: BTreeSet<&Name> = requests.iter().map(|request| &request.name).collect();
+    if requests.len() > MOST {
+        let count = requests.len();
+        return Err(invalid(format!(
+            "{count} locks: one step takes at most {MOST}"
+        )));
+    }
+    if names.len() < requests.len() {
+        return Err(invalid("one step takes each lock once"));
+    }
+    Ok(())
+}
+
 fn nothing() -> Failure {
     Failure::no_answer("an attempt was won without a lock")
 }
@@ -387,9 +394,22 @@ fn nothing() -> Failure {
 /// By when all of this process have been told that something may be free.
 const LAST_TURN: Duration = Duration::from_millis(50);
 
+/// Notes again and again among which nodes this client votes, and looks at the nodes' clocks.
+async fn keep_meeting(roster: Arc<Roster>, stop: CancellationToken) {
+    let clock = &roster.settings.clock;
+    loop {
+        tokio::select! { biased;
+            () = stop.cancelled() => return,
+            () = clock.sleep_until(clock.now().after(lists::AGAIN)) => {}
+        }
+        lists::meet_all(&roster, lists::AGAIN).await;
+    }
+}
+
 /// Passes on what one node tells.
 struct Ear {
     roster: Arc<Roster>,
+    at: usize,
     waits: Arc<Waits>,
     heat: Arc<Heat>,
     stop: CancellationToken,
@@ -412,7 +432,11 @@ impl Ear {
                         },
                     );
                 }
-                Some(News::Reconnected) => self.waits.sweep(self.roster.settings.clock.now()),
+                Some(News::Reconnected) => {
+                    self.waits.sweep(self.roster.settings.clock.now());
+                    let (roster, at) = (Arc::clone(&self.roster), self.at);
+                    tokio::spawn(async move { lists::meet(&roster, at).await });
+                }
                 None => return,
             }
         }

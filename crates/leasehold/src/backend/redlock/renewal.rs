@@ -8,8 +8,11 @@ use leasehold_core::{
 };
 use tokio::sync::{mpsc, oneshot};
 
-use super::{lane, leases::Leases, roster::Roster};
-use crate::backend::{Failure, node::Claim};
+use super::{lane::Parting, leases::Leases, roster::Roster};
+use crate::backend::{
+    Failure,
+    node::{Claim, Session},
+};
 
 /// The answers of one node to all leases of a round.
 type Answers = Vec<Result<Renewed, Failure>>;
@@ -20,12 +23,14 @@ pub(super) async fn run(
     roster: &Arc<Roster>,
     leases: &Arc<Leases>,
     claims: Vec<Claim>,
+    what: What,
 ) -> Vec<Result<Renewed, Failure>> {
     let (sender, receiver) = oneshot::channel();
     let count = claims.len();
     let round = Round {
         roster: Arc::clone(roster),
         leases: Arc::clone(leases),
+        what,
         extensions: vec![Extension::new(roster.size); count],
         claims: claims.into(),
         verdicts: vec![None; count],
@@ -38,14 +43,50 @@ pub(super) async fn run(
     }
 }
 
+/// What a round does with the leases, besides lengthening them.
+#[derive(Clone, Debug)]
+pub(super) enum What {
+    Extend,
+    /// Turns an exclusive one into a reader's, and tells those that wait.
+    Downgrade,
+    /// Publishes a note about each of them, or takes it back.
+    Note(Option<Arc<str>>),
+}
+
 struct Round {
     roster: Arc<Roster>,
     leases: Arc<Leases>,
+    what: What,
     claims: Arc<[Claim]>,
     extensions: Vec<Extension>,
     verdicts: Vec<Option<Verdict>>,
     /// Why a node did not answer.
     causes: Vec<Option<String>>,
+}
+
+impl What {
+    async fn ask(&self, session: &dyn Session, claims: &[Claim]) -> Answers {
+        match self {
+            Self::Extend => session.extend(claims).await,
+            Self::Downgrade => {
+                let answers = session.extend(claims).await;
+                for (claim, answer) in claims.iter().zip(&answers) {
+                    if let Ok(Renewed::Renewed(_)) = answer {
+                        // A hint: readers that miss it ask again by themselves.
+                        let _ = session.tell(&claim.renewal.name).await;
+                    }
+                }
+                answers
+            }
+            Self::Note(note) => {
+                let mut answers = Vec::new();
+                for claim in claims {
+                    answers.push(session.annotate(claim, note.as_deref()).await);
+                }
+                answers
+            }
+        }
+    }
 }
 
 impl Round {
@@ -71,10 +112,10 @@ impl Round {
         let (sender, answers) = mpsc::unbounded_channel();
         for at in 0..self.roster.members.len() {
             let (roster, claims) = (Arc::clone(&self.roster), Arc::clone(&self.claims));
-            let sender = sender.clone();
+            let (sender, what) = (sender.clone(), self.what.clone());
             tokio::spawn(async move {
                 let answers = match roster.session(at).await {
-                    Ok(session) => session.extend(&claims).await,
+                    Ok(session) => what.ask(&*session, &claims).await,
                     Err(failure) => vec![Err(failure); claims.len()],
                 };
                 let _ = sender.send((at, answers));
@@ -156,7 +197,9 @@ impl Replant {
     }
 
     async fn plant(&self) -> Result<bool, Failure> {
-        let Renewal { owner, .. } = &self.claim.renewal;
+        let Renewal {
+            name, owner, ttl, ..
+        } = &self.claim.renewal;
         if self.leases.is_given_up(owner) {
             return Ok(false);
         }
@@ -164,7 +207,14 @@ impl Replant {
         let planted = session.replant(&self.claim).await;
         // A release in between may have been there first.
         if self.leases.is_given_up(owner) {
-            lane::give_back(&self.roster, self.at, &self.claim.renewal, true).await;
+            let parting = Parting {
+                roster: Arc::clone(&self.roster),
+                at: self.at,
+                name: name.clone(),
+                owner: owner.clone(),
+                ttl: *ttl,
+            };
+            parting.finish(true).await;
         }
         planted
     }

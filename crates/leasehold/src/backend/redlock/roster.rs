@@ -14,7 +14,7 @@ use leasehold_core::{
     validity::Drift,
 };
 
-use super::{config::Settings, traffic::Traffic};
+use super::{config::Settings, lists::Conflict, traffic::Traffic};
 use crate::backend::{
     Failure,
     node::{Facts, Node, Session},
@@ -49,6 +49,10 @@ pub(super) struct NoVote {
 struct Known {
     facts: Option<Facts>,
     since: Option<Instant>,
+    /// How far its clock was ahead of this machine's when that was asked last, in microseconds.
+    offset_micros: i64,
+    /// What speaks against voting among these nodes at all, as this one says.
+    conflict: Option<Conflict>,
     /// The server process that was said never to have forgotten anything.
     fresh: Option<String>,
 }
@@ -72,8 +76,11 @@ impl Roster {
     pub(super) async fn session(&self, at: usize) -> Result<Arc<dyn Session>, Failure> {
         let session = self.members[at].node.session().await?;
         let mut known = self.known(at);
-        known.facts = Some(session.facts().clone());
-        known.since = Some(session.since());
+        if known.since != Some(session.since()) {
+            known.facts = Some(session.facts().clone());
+            known.since = Some(session.since());
+            known.offset_micros = session.facts().offset_micros;
+        }
         Ok(session)
     }
 
@@ -167,8 +174,37 @@ impl Roster {
         })
     }
 
+    /// Notes what a node said of its clock, and of other clients.
+    pub(super) fn met(&self, at: usize, offset_micros: i64, conflict: Option<Conflict>) {
+        let mut known = self.known(at);
+        known.offset_micros = offset_micros;
+        if let Some(Conflict { words, .. }) = &conflict
+            && known.conflict != conflict
+        {
+            tracing::error!(node = self.members[at].address, "{words}");
+        }
+        known.conflict = conflict;
+    }
+
+    /// What speaks against voting among these nodes at all: another client has others.
+    pub(super) fn conflicts(&self) -> Vec<Conflict> {
+        let of = |at| self.known(at).conflict.clone();
+        (0..self.members.len()).filter_map(of).collect()
+    }
+
+    /// Whether a node was started so lately that others may not know its process.
+    pub(super) fn may_be_new_to(&self, seen: Duration) -> bool {
+        let members = 0..self.members.len();
+        let young = |at: usize| self.uptime(at).is_some_and(|uptime| uptime <= seen);
+        members.into_iter().any(young)
+    }
+
     /// What keeps the node, as it was last seen, from voting.
     pub(super) fn no_vote(&self, at: usize) -> Option<NoVote> {
+        if let Some(conflict) = self.conflicts().into_iter().find(|it| it.is_grave) {
+            let words = format!("no vote: {}", conflict.words);
+            return Some(NoVote { words, left: None });
+        }
         if let Some((_, words)) = self.objections().into_iter().find(|(node, _)| *node == at) {
             return Some(NoVote { words, left: None });
         }
@@ -205,9 +241,23 @@ impl Roster {
         trust::quarantine(&facts, self.settings.max_ttl, Drift::DEFAULT)
     }
 
-    fn facts(&self) -> Vec<Option<Facts>> {
-        let members = 0..self.members.len();
-        members.map(|at| self.known(at).facts.clone()).collect()
+    /// For how long the node's process has run at least.
+    fn uptime(&self, at: usize) -> Option<Duration> {
+        let known = self.known(at);
+        let since = known.since?;
+        Some(known.facts.as_ref()?.uptime + (self.settings.clock.now() - since))
+    }
+
+    pub(super) fn facts(&self) -> Vec<Option<Facts>> {
+        let of = |at: usize| {
+            let known = self.known(at);
+            let offset_micros = known.offset_micros;
+            known.facts.clone().map(|facts| Facts {
+                offset_micros,
+                ..facts
+            })
+        };
+        (0..self.members.len()).map(of).collect()
     }
 
     /// The node that an objection keeps out, and why. Of two that are one, the later.

@@ -2,10 +2,10 @@
 
 use std::{cmp::Reverse, collections::BTreeMap, pin::pin, sync::Arc, time::Duration};
 
-use leasehold_core::{FencingToken, Holder, Name, NodeView, Status};
+use leasehold_core::{FencingToken, Holder, HolderKind, Name, NodeView, Status};
 use tokio::task::JoinSet;
 
-use super::{limit, roster::Roster};
+use super::{limit, notes, roster::Roster};
 use crate::backend::{
     Failure, Page,
     node::{Reply, Session},
@@ -141,6 +141,11 @@ fn holders(roster: &Roster, views: &[NodeView]) -> Vec<Holder> {
         let mut holder = Holder::clone(named[0]);
         holder.remaining = named[named.len().min(majority) - 1].remaining;
         holder.token = common(&named);
+        holder.note = notes::last(&named);
+        // One that gave it up on a node gives it up on all.
+        if named.iter().any(|holder| holder.kind == HolderKind::Kept) {
+            holder.kind = HolderKind::Kept;
+        }
         Some(holder)
     };
     named.into_iter().filter_map(holds).collect()
@@ -164,8 +169,12 @@ pub(super) async fn inspect(roster: &Arc<Roster>, name: &Name) -> Result<Status,
     if count(&answers) < roster.size.majority() {
         return Err(no_majority(roster, &answers, describe));
     }
-    let views = words(roster, answers);
+    let mut views = words(roster, answers);
     let holders = holders(roster, &views);
+    let named = views.iter_mut().filter_map(|view| view.holders.as_mut());
+    for holder in named.flatten() {
+        holder.note = holder.note.as_deref().map(|note| notes::plain(note).into());
+    }
     Ok(Status::new(name.as_str().into(), holders, Vec::new()).with_nodes(views))
 }
 

@@ -4,10 +4,11 @@
 -- KEYS[3i-1]    fence    the counters of their slots
 -- KEYS[3i]      held     zset: shared holder -> expiry in server milliseconds
 -- KEYS[3n+1]    waiters  of the first of them: never changed
--- ARGV[4i-3]    owner    unique per attempt, ends in `;`
--- ARGV[4i-2]    token    the fencing token of the majority
--- ARGV[4i-1]    ttl      ms that it is to live from now
--- ARGV[4i]      slots    of permits: those that the majority gave (slots.lua); else empty
+-- ARGV[5i-4]    owner    unique per attempt, ends in `;`
+-- ARGV[5i-3]    token    the fencing token of the majority
+-- ARGV[5i-2]    ttl      ms that it is to live from now
+-- ARGV[5i-1]    mode     x exclusive, s shared: one that held alone becomes a reader
+-- ARGV[5i]      slots    of permits: those that the majority gave (slots.lua); else empty
 --
 -- Returns  one letter for each lock: r renewed, n not ours, m missing
 --
@@ -34,12 +35,27 @@ local function has(member, slots)
   return slots == '' or string.sub(member, -#slots - 1) == '#' .. slots
 end
 
-local function extend(lock, held, owner, ttl, slots)
+-- Others may read from now on, under the fencing token of the majority.
+local function become_reader(lock, held, owner, token, ttl)
+  local expiry = int(now + math.max(ttl, call('PTTL', lock)))
+  -- First what a full server allows; then it allows the rest.
+  call('HDEL', KEYS[#KEYS], '')
+  call('DEL', held)
+  call('SET', lock, '~shared:0;' .. token, 'PXAT', expiry)
+  call('ZADD', held, expiry, owner .. '1')
+  call('PEXPIREAT', held, expiry)
+end
+
+local function extend(lock, held, owner, token, ttl, mode, slots)
   local value = redis.pcall('GET', lock)
   if not value then return 'm' end
   if type(value) ~= 'string' then return 'n' end
   if is_of(owner, value) then
-    if call('PTTL', lock) < ttl then call('PEXPIRE', lock, ttl) end
+    if mode == 's' then
+      become_reader(lock, held, owner, token, ttl)
+    elseif call('PTTL', lock) < ttl then
+      call('PEXPIRE', lock, ttl)
+    end
     return 'r'
   end
   if not is_of('~shared:', value) then return 'n' end
@@ -59,11 +75,13 @@ end
 
 local answers, doubt = {}, false
 for i = 1, (#KEYS - 1) / 3 do
-  local k, a = 3 * i, 4 * i
-  answers[i] = extend(KEYS[k - 2], KEYS[k], ARGV[a - 3], tonumber(ARGV[a - 1]), ARGV[a])
+  local k, a = 3 * i, 5 * i
+  local token = ARGV[a - 3]
+  answers[i] = extend(KEYS[k - 2], KEYS[k], ARGV[a - 4], token, tonumber(ARGV[a - 2]), ARGV[a - 1],
+    ARGV[a])
   if answers[i] == 'r' then
     local last = tonumber(call('GET', KEYS[k - 1]) or '0') or 0
-    if last < tonumber(ARGV[a - 2]) then redis.pcall('SET', KEYS[k - 1], ARGV[a - 2]) end
+    if last < tonumber(token) then redis.pcall('SET', KEYS[k - 1], token) end
   else
     doubt = true
   end
