@@ -13,6 +13,7 @@ use leasehold_tests::cluster::{self, Cluster, LONG, Site};
 
 mod access;
 mod compaction;
+mod cost;
 
 const HOLDER: &str = env!("CARGO_BIN_EXE_holder");
 const ACTOR: &str = env!("CARGO_BIN_EXE_actor");

@@ -36,6 +36,7 @@ mod sweep;
 mod tls;
 mod url;
 mod versions;
+mod waiting;
 mod watch;
 
 /// A store on an etcd cluster.
