@@ -82,7 +82,7 @@ impl All {
             };
             if txn.compare.len() > LIMIT {
                 return Err(Failure::unsupported(
-                    "etcd takes no more than about a hundred locks in one step; redis does",
+                    "etcd takes no more than 127 locks in one step; redis does",
                 ));
             }
             let (kept, answer) = tokio::join!(
