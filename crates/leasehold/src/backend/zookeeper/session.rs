@@ -48,7 +48,7 @@ impl Session {
         if let Some(login) = &config.login {
             connector = connector.with_auth("digest", login.as_bytes());
         }
-        let client = connector.connect(&config.servers).await;
+        let client = connector.connect(&patiently(&config.servers)).await;
         let client = client.map_err(refused)?;
         let timeout = client.session_timeout();
         let window = match config.sync_window {
@@ -78,6 +78,15 @@ impl Session {
             creator_only: config.creator_only,
         })
     }
+}
+
+/// The same servers, named several times over. The library pauses twice as long after each round
+/// through its list, without limit: after an outage of 20 s it would take up to 20 s more to be
+/// back. In a longer list the rounds are fewer, and the tries within one close together.
+fn patiently(servers: &str) -> String {
+    const ROUND: usize = 24;
+    let count = servers.split(',').count();
+    vec![servers; ROUND.div_ceil(count)].join(",")
 }
 
 fn refused(error: Error) -> Failure {
@@ -245,5 +254,18 @@ async fn follow(session: &Session, tell: &(impl Fn(Change) + Sync)) {
             SessionState::SyncConnected => tell(Change::Reconnected),
             _ => tracing::debug!(target: "leasehold", id = session.id, %state, "session"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_through_the_servers_is_long() {
+        assert_eq!(patiently("a:1,b:2,c:3").split(',').count(), 24);
+        assert_eq!(patiently("a:1").split(',').count(), 24);
+        let many = vec!["a:1"; 30].join(",");
+        assert_eq!(patiently(&many), many);
     }
 }
