@@ -45,6 +45,9 @@ pub trait Cluster: Send + Sync {
     fn isolate(&self, server: usize);
     fn heal(&self);
 
+    /// Whether all servers serve together now.
+    fn is_whole(&self) -> bool;
+
     /// The URL of a client that reaches the servers at these addresses; `ttl` for a store whose
     /// sessions all live equally long.
     fn url_of(&self, addresses: &[SocketAddr], ttl: Duration) -> String;
@@ -101,6 +104,10 @@ impl Cluster for EtcdCluster {
     fn heal(&self) {
         self.heal();
     }
+
+    fn is_whole(&self) -> bool {
+        (0..self.size()).all(|member| self.is_ready(member))
+    }
 }
 
 impl Cluster for ZooKeeperEnsemble {
@@ -156,6 +163,14 @@ impl Cluster for ZooKeeperEnsemble {
 
     fn heal(&self) {
         self.heal();
+    }
+
+    fn is_whole(&self) -> bool {
+        // One that led before it stood still says so until it hears of the other.
+        let said = (0..self.size()).map(|at| self.ask(at, "srvr").unwrap_or_default());
+        let said: Vec<String> = said.collect();
+        let lead = said.iter().filter(|said| said.contains("Mode: leader"));
+        lead.count() == 1 && said.iter().all(|said| said.contains("Mode: "))
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold::{ErrorKind, Guard, Loss};
 use leasehold_testkit::proxy::Proxy;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{Cluster, LONG, Site};
 
@@ -120,6 +120,12 @@ pub async fn one_server_at_a_time_is_gone<C: Cluster>(site: &mut Site<C>) {
                 "kill" => site.cluster.restart(gone),
                 "pause" => site.cluster.resume(gone),
                 _ => site.cluster.heal(),
+            }
+            // It has to take part again before the next is gone, or no majority is left.
+            let begun = Instant::now();
+            while !site.cluster.is_whole() {
+                assert!(begun.elapsed() < LONG, "{fault} {gone}");
+                sleep(Duration::from_millis(100)).await;
             }
             guard.check().expect("well within its TTL");
             let_go(guard).await;
