@@ -286,7 +286,8 @@ impl Session for RedisSession {
             } = &claim.renewal;
             let call = Call::new(&NOTE, self.keys(name).all())
                 .arg(owner.as_str())
-                .number(ttl.as_millis());
+                .number(ttl.as_millis())
+                .arg(claim.slots.as_str());
             let call = note.into_iter().fold(call, Call::arg);
             let answers = reply::renewed(&self.link.run(&call).await?, &[*ttl])?;
             Ok(answers.first().copied().unwrap_or(Renewed::Missing))

@@ -204,6 +204,14 @@ impl Replant {
             return Ok(false);
         }
         let session = self.roster.voter(self.at).await?;
+        // What the attempt still takes back from this node would be taken from what is given now.
+        if self
+            .leases
+            .end_of(owner, self.at)
+            .is_some_and(|end| !end.is_cancelled())
+        {
+            return Ok(false);
+        }
         let planted = session.replant(&self.claim).await;
         // A release in between may have been there first.
         if self.leases.is_given_up(owner) {

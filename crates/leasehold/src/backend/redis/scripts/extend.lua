@@ -35,24 +35,30 @@ local function has(member, slots)
   return slots == '' or string.sub(member, -#slots - 1) == '#' .. slots
 end
 
--- Others may read from now on, under the fencing token of the majority.
-local function become_reader(lock, held, owner, token, ttl)
+-- Others may read from now on, under the fencing token of the majority; or under more, where this
+-- node has given more meanwhile: a writer may have come and gone before a request that was late.
+local function become_reader(lock, fence, held, owner, token, ttl)
   local expiry = int(now + math.max(ttl, call('PTTL', lock)))
   -- First what a full server allows; then it allows the rest.
   call('HDEL', KEYS[#KEYS], '')
   call('DEL', held)
+  local last = tonumber(call('GET', fence) or '0') or 0
+  if last > tonumber(token) then
+    token = int(last + 1)
+    call('SET', fence, token)
+  end
   call('SET', lock, '~shared:0;' .. token, 'PXAT', expiry)
   call('ZADD', held, expiry, owner .. '1')
   call('PEXPIREAT', held, expiry)
 end
 
-local function extend(lock, held, owner, token, ttl, mode, slots)
+local function extend(lock, fence, held, owner, token, ttl, mode, slots)
   local value = redis.pcall('GET', lock)
   if not value then return 'm' end
   if type(value) ~= 'string' then return 'n' end
   if is_of(owner, value) then
     if mode == 's' then
-      become_reader(lock, held, owner, token, ttl)
+      become_reader(lock, fence, held, owner, token, ttl)
     elseif call('PTTL', lock) < ttl then
       call('PEXPIRE', lock, ttl)
     end
@@ -77,8 +83,8 @@ local answers, doubt = {}, false
 for i = 1, (#KEYS - 1) / 3 do
   local k, a = 3 * i, 5 * i
   local token = ARGV[a - 3]
-  answers[i] = extend(KEYS[k - 2], KEYS[k], ARGV[a - 4], token, tonumber(ARGV[a - 2]), ARGV[a - 1],
-    ARGV[a])
+  answers[i] = extend(KEYS[k - 2], KEYS[k - 1], KEYS[k], ARGV[a - 4], token, tonumber(ARGV[a - 2]),
+    ARGV[a - 1], ARGV[a])
   if answers[i] == 'r' then
     local last = tonumber(call('GET', KEYS[k - 1]) or '0') or 0
     if last < tonumber(token) then redis.pcall('SET', KEYS[k - 1], token) end

@@ -26,6 +26,8 @@ local answer = { time[1] .. string.format('%06d', time[2]) }
 local lists = call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
 for i = 1, #lists, 2 do
   local list, last = lists[i], ms_ago(lists[i + 1])
+  -- Noted before the clock was set back: it must not count for longer than others.
+  if tonumber(lists[i + 1]) > now then call('ZADD', KEYS[1], string.format('%.0f', now), list) end
   if last > (tonumber(string.match(list, '^(%d+);')) or 0) + grace then
     call('ZREM', KEYS[1], list)
     call('ZREM', KEYS[2], list)

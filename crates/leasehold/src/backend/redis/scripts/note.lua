@@ -6,13 +6,14 @@
 -- KEYS[6]  notes     hash: holder -> its note. One counts only while its holder holds the lock
 -- ARGV[1]  owner     unique per attempt, ends in `;`
 -- ARGV[2]  ttl       ms that the lease is to live from now
--- ARGV[3]  note      none: it is taken back
+-- ARGV[3]  slots     of permits: those that the majority gave (slots.lua); else empty
+-- ARGV[4]  note      none: it is taken back
 --
 -- Returns  r         done, and the lease lives for a full ttl
 --          n, m      not ours, missing: nothing changed
 --
 -- Why a script: a note must not be written by one that holds no more. It is not annotate.lua, for
--- here the owner alone is compared: extend.lua.
+-- here only the owner is compared, and its slots: extend.lua.
 
 -- include common.lua
 
@@ -26,14 +27,16 @@ if state.kind == 'exclusive' and state.owner == owner then
 else
   local member = state.kind == 'shared' and find_member(owner, 1, state, true)
   if not member then return state.kind == 'free' and 'm' or 'n' end
+  local _, _, _, slots = split_member(member)
+  if ARGV[3] ~= '' and slots ~= ARGV[3] then return 'n' end
   lengthen(member, until_ms)
 end
-if not ARGV[3] then
+if not ARGV[4] then
   call('HDEL', notes, owner)
   return 'r'
 end
 -- What former holders left.
 if state.kind == 'exclusive' then call('DEL', notes) end
-call('HSET', notes, owner, ARGV[3])
+call('HSET', notes, owner, ARGV[4])
 if call('PTTL', notes) < ttl then call('PEXPIREAT', notes, int(until_ms)) end
 return 'r'

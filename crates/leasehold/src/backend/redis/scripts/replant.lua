@@ -18,6 +18,8 @@
 -- include common.lua
 -- include slots.lua
 
+-- What fencing tokens are seeded in, µs: vote.lua.
+local STEP = 1000000
 local owner, token = ARGV[1], ARGV[5]
 local want = { mode = ARGV[2], limit = tonumber(ARGV[3]), weight = tonumber(ARGV[4]),
   ttl = tonumber(ARGV[6]), hold = 0, slots = ARGV[7] ~= '' and ARGV[7] or nil }
@@ -33,7 +35,14 @@ if not fits(state, want) or want.slots and not are_free(state, want.slots) then
   write_nothing()
   return 0
 end
-local last = tonumber(call('GET', fence) or '0') or 0
-if last < tonumber(token) then call('SET', fence, token) end
+-- A counter that is missing is taken to be lost, as by vote.lua.
+local last = tonumber(call('GET', fence) or nil) or now_us - now_us % STEP + STEP
+local mine = tonumber(token)
+call('SET', fence, int(math.max(last, mine)))
+-- Who joins is given what stands here, and a writer may have come and gone since ours.
+if state.kind == 'free' and want.mode == 's' and last > mine then
+  token = int(last + 1)
+  call('SET', fence, token)
+end
 seat(state, owner, want, state.token or token)
 return 1
