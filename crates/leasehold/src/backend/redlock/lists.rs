@@ -66,32 +66,61 @@ impl List {
     }
 }
 
-/// Notes this client's list on the node and looks at those of others, unless one that was there
-/// before is another: then that is remembered, and nothing is noted.
+/// Looks at the lists of others on the node, and notes this client's there, unless one that was
+/// there before is another: then that is remembered, and nothing is noted.
 pub(super) async fn meet(roster: &Roster, at: usize) -> Result<(), Failure> {
-    let session = roster.session(at).await?;
-    let own = List::of(roster);
-    let met = session.meet(GRACE, None).await?;
-    let conflict = conflict(&own, &met, |list| roster.may_be_new_to(list));
-    let refused = conflict.is_some();
-    roster.met(at, met.offset_micros, conflict);
-    if !refused {
-        session.meet(GRACE, Some(&own.text())).await?;
+    look(roster, at, None).await?;
+    note(roster, at).await
+}
+
+/// As [`meet`], on every node that was seen, each of the two steps for `limit` at most.
+///
+/// First all are looked at: a client that is refused by one node must note nothing on another. If
+/// that has just forgotten its lists, those that vote among it would come later than this one.
+pub(super) async fn meet_all(roster: &Arc<Roster>, limit: Duration) {
+    on_all(roster, limit, |roster, at| async move {
+        look(&roster, at, None).await
+    })
+    .await;
+    on_all(roster, limit, |roster, at| async move {
+        note(&roster, at).await
+    })
+    .await;
+}
+
+/// Notes this client's list on the node, if no node speaks against it. One that was noted since
+/// this client looked is seen now.
+async fn note(roster: &Roster, at: usize) -> Result<(), Failure> {
+    if roster.conflicts().is_empty() {
+        look(roster, at, Some(&List::of(roster).text())).await?;
     }
     Ok(())
 }
 
-/// As [`meet`], on every node that was seen, for `limit` at most.
-pub(super) async fn meet_all(roster: &Arc<Roster>, limit: Duration) {
+async fn look(roster: &Roster, at: usize, list: Option<&str>) -> Result<(), Failure> {
+    let session = roster.session(at).await?;
+    let met = session.meet(GRACE, list).await?;
+    let own = List::of(roster);
+    let conflict = conflict(&own, &met, |list| roster.may_be_new_to(list));
+    roster.met(at, met.offset_micros, conflict);
+    Ok(())
+}
+
+async fn on_all<F>(roster: &Arc<Roster>, limit: Duration, step: impl Fn(Arc<Roster>, usize) -> F)
+where
+    F: Future<Output = Result<(), Failure>> + Send + 'static,
+{
     let clock = &roster.settings.clock;
     let end = clock.now().after(limit);
     let mut met = tokio::task::JoinSet::new();
     for (at, facts) in roster.facts().iter().enumerate() {
         if facts.is_some() {
-            let roster = Arc::clone(roster);
+            let (node, step) = (
+                roster.members[at].address.clone(),
+                step(Arc::clone(roster), at),
+            );
             met.spawn(async move {
-                if let Err(failure) = meet(&roster, at).await {
-                    let node = &roster.members[at].address;
+                if let Err(failure) = step.await {
                     tracing::debug!(node, %failure, "the list of nodes is not noted");
                 }
             });
@@ -162,16 +191,28 @@ fn difference(own: &List, other: &List, names: &Names) -> Option<Conflict> {
             only.join(", ")
         }
     };
-    let is_as_long = own.nodes.len() == other.nodes.len();
+    let may_be_restart =
+        own.nodes.len() == other.nodes.len() && !are_named_alike(own, other, names);
     (mine != theirs).then(|| Conflict {
         words: format!(
             "another client of these nodes has another list: it has {}, this one {}",
             only(other, &mine),
             only(own, &theirs)
         ),
-        may_be_restart: is_as_long,
-        is_grave: !is_as_long || mine.difference(&theirs).count() > 1,
+        may_be_restart,
+        is_grave: !may_be_restart || mine.difference(&theirs).count() > 1,
     })
+}
+
+/// Whether both have the same address for each server that both have. Then one that only one of
+/// them has is another server, and not one that the other names differently.
+fn are_named_alike(own: &List, other: &List, names: &Names) -> bool {
+    let theirs = names.all(other);
+    let mut shared = own
+        .nodes
+        .iter()
+        .filter(|it| theirs.contains(&names.number(it)));
+    shared.all(|(_, mine)| other.nodes.iter().any(|(_, theirs)| theirs == mine))
 }
 
 /// Which processes and addresses belong to one server: a number for each.
@@ -276,6 +317,16 @@ mod tests {
         let stale = vec![seen(&before, 8, 5)];
         assert_eq!(found(&own, stale.clone(), true), None, "perhaps a restart");
         assert!(found(&own, stale, false).is_some());
+    }
+
+    #[test]
+    fn a_new_server_in_anothers_place_is_no_restart() {
+        let own = list(60, &[("x", "a"), ("y", "b"), ("new", "d")]);
+        let other = list(60, &[("x", "a"), ("y", "b"), ("z", "c")]);
+        assert!(found(&own, vec![seen(&other, 99, 5)], true).is_some());
+        let names = Names::of([&own, &other].into_iter());
+        let found = difference(&own, &other, &names).expect("another");
+        assert!(found.is_grave && !found.may_be_restart);
     }
 
     #[test]

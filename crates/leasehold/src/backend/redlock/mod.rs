@@ -402,7 +402,7 @@ async fn keep_meeting(roster: Arc<Roster>, stop: CancellationToken) {
             () = stop.cancelled() => return,
             () = clock.sleep_until(clock.now().after(lists::AGAIN)) => {}
         }
-        lists::meet_all(&roster, lists::AGAIN).await;
+        lists::meet_all(&roster, lists::AGAIN / 2).await;
     }
 }
 
