@@ -7,10 +7,13 @@ use std::{
 
 use leasehold::{
     Client, FencingToken,
-    fence::{Claim, Fence, etcd as fence_etcd, zookeeper as fence_zookeeper},
+    fence::{
+        Claim, Error, Fence, etcd as fence_etcd, sqlx as fence_sqlx, zookeeper as fence_zookeeper,
+    },
 };
-use leasehold_testkit::servers::EtcdCluster;
+use leasehold_testkit::servers::{EtcdCluster, PostgresServer};
 use leasehold_tests::fence;
+use sqlx::{PgPool, Postgres};
 
 use crate::ground::{etcd_server, run, zookeeper_server};
 
@@ -132,5 +135,38 @@ fn what_is_no_mark_is_told_and_left_alone() {
             client.get_data("/fenced/other").await.unwrap().0,
             b"something"
         );
+    });
+}
+
+/// `tokio-postgres` has the scenarios; the statements are the same, the way to send them is not.
+#[test]
+fn a_transaction_in_postgres_through_sqlx_takes_place_under_the_last_claim_alone() {
+    let server = PostgresServer::start();
+    run(async {
+        let pool = PgPool::connect(&server.url()).await.unwrap();
+        let mut connection = pool.acquire().await.unwrap();
+        fence_sqlx::prepare::<Postgres>(&mut connection)
+            .await
+            .unwrap();
+        let table = "CREATE TABLE audit (said text)";
+        sqlx::query(table).execute(&mut *connection).await.unwrap();
+        let write = async |number| {
+            let tx = pool.begin().await.unwrap();
+            let mut tx = fence_sqlx::claim(tx, "a", token(number)).await?;
+            let insert = sqlx::query("INSERT INTO audit VALUES ($1)").bind(number.to_string());
+            insert.execute(&mut **tx).await.unwrap();
+            tx.commit().await.map_err(Error::store)
+        };
+        write(34).await.unwrap();
+        let late = write(33).await.unwrap_err();
+        assert_eq!(late.seen(), Some(token(34)));
+        write(34).await.unwrap();
+        write(35).await.unwrap();
+        let all = "SELECT string_agg(said, ' ' ORDER BY said) FROM audit";
+        let said: (String,) = sqlx::query_as(all)
+            .fetch_one(&mut *connection)
+            .await
+            .unwrap();
+        assert_eq!(said.0, "34 34 35");
     });
 }
