@@ -1,9 +1,11 @@
 //! Everything that must hold, from a fresh clone: servers, build, rules, tests.
 
 use std::{
-    fs,
+    env, fs,
     io::{BufRead, BufReader},
+    num::NonZero,
     process::{Command, Stdio},
+    thread,
 };
 
 use anyhow::{Context, Result, bail};
@@ -44,6 +46,9 @@ fn suites(deep: bool) -> impl Iterator<Item = Command> {
     let all = move || {
         let mut command = cargo();
         command.args(["test", "--workspace", "--all-features", "--no-fail-fast"]);
+        if env::var_os(THREADS).is_none() {
+            command.env(THREADS, threads().to_string());
+        }
         command.envs(deep.then_some(("LEASEHOLD_DEEP", DEEP)));
         command
     };
@@ -72,6 +77,13 @@ fn suites(deep: bool) -> impl Iterator<Item = Command> {
     });
     let others = OTHER_SERVERS.into_iter().map(other);
     std::iter::once(all()).chain(others).chain(of_three)
+}
+
+const THREADS: &str = "RUST_TEST_THREADS";
+
+/// Most tests wait for servers and leases far longer than they compute.
+fn threads() -> usize {
+    3 * thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// How many simulated schedules the long tier adds, in thousands; other tests only see that it is
