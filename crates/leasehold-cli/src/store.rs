@@ -91,7 +91,8 @@ impl Store {
     /// Safe.
     pub(crate) async fn connect(self) -> Result<Client, Problem> {
         let Self { url, builder, .. } = self;
-        builder.connect(&url).await.map_err(|error| {
+        // On the heap: it holds the connecting of every kind of store.
+        Box::pin(builder.connect(&url)).await.map_err(|error| {
             let about_url = error.kind() == ErrorKind::Invalid || url.starts_with("file:");
             let mut problem = Problem::from(error);
             if !about_url {
