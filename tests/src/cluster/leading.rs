@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -27,6 +27,7 @@ struct Reign {
 /// rise.
 pub async fn whoever_leads_is_cut_off<C: Cluster>(site: &Site<C>, rounds: usize) {
     let (reigns, over) = (Arc::default(), Arc::new(AtomicBool::new(false)));
+    let believes = Arc::new(AtomicUsize::new(NOBODY));
     let mut proxies = Vec::new();
     let mut candidates = Vec::new();
     for who in 0..2 {
@@ -37,14 +38,19 @@ pub async fn whoever_leads_is_cut_off<C: Cluster>(site: &Site<C>, rounds: usize)
         let addresses: Vec<_> = ways.iter().map(Proxy::address).collect();
         let client = connect(&site.cluster.url_of(&addresses, site.ttl)).await;
         let election = client.election("lead").with_ttl(site.ttl);
-        let stands = stand(election, who, Arc::clone(&reigns), Arc::clone(&over));
-        candidates.push(tokio::spawn(stands));
+        let candidate = Candidate {
+            who,
+            reigns: Arc::clone(&reigns),
+            over: Arc::clone(&over),
+            believes: Arc::clone(&believes),
+        };
+        candidates.push(tokio::spawn(candidate.stand(election)));
         proxies.push(ways);
     }
-    let mut leads = leader(&site.spared, None).await;
+    let mut leads = leader(&site.spared, &believes, None).await;
     for _ in 0..rounds {
         proxies[leads].iter().for_each(Proxy::black_hole);
-        let next = leader(&site.spared, Some(leads)).await;
+        let next = leader(&site.spared, &believes, Some(leads)).await;
         proxies[leads].iter().for_each(Proxy::recover);
         proxies[leads].iter().for_each(Proxy::cut);
         leads = next;
@@ -68,42 +74,56 @@ fn check(reigns: &Mutex<Vec<Reign>>, rounds: usize) {
     assert!(led(0) && led(1), "{reigns:?}");
 }
 
-async fn stand(
-    election: Election,
+/// What is there while no candidate believes to lead.
+const NOBODY: usize = usize::MAX;
+
+struct Candidate {
     who: usize,
     reigns: Arc<Mutex<Vec<Reign>>>,
     over: Arc<AtomicBool>,
-) {
-    while !over.load(Ordering::Relaxed) {
-        let lead = election.campaign_timeout(who.to_string(), Duration::from_secs(1));
-        let Ok(lead) = lead.await else { continue };
-        let (from, term) = (Instant::now(), lead.term().get());
-        let mut until = from;
+    /// Who believes to lead.
+    believes: Arc<AtomicUsize>,
+}
+
+impl Candidate {
+    async fn stand(self, election: Election) {
+        let Self { who, ref over, .. } = self;
         while !over.load(Ordering::Relaxed) {
-            let asked = Instant::now();
-            if lead.check().is_err() {
-                break;
+            let lead = election.campaign_timeout(who.to_string(), Duration::from_secs(1));
+            let Ok(lead) = lead.await else { continue };
+            let (from, term) = (Instant::now(), lead.term().get());
+            let mut until = from;
+            self.believes.store(who, Ordering::Relaxed);
+            while !over.load(Ordering::Relaxed) {
+                let asked = Instant::now();
+                if lead.check().is_err() {
+                    break;
+                }
+                until = asked;
+                sleep(Duration::from_millis(5)).await;
             }
-            until = asked;
-            sleep(Duration::from_millis(5)).await;
+            let _ =
+                self.believes
+                    .compare_exchange(who, NOBODY, Ordering::Relaxed, Ordering::Relaxed);
+            let reign = Reign {
+                who,
+                term,
+                from,
+                until,
+            };
+            self.reigns.lock().expect("nobody panicked").push(reign);
         }
-        let reign = Reign {
-            who,
-            term,
-            from,
-            until,
-        };
-        reigns.lock().expect("nobody panicked").push(reign);
     }
 }
 
-/// Who leads, other than `before`.
-async fn leader(client: &Client, before: Option<usize>) -> usize {
+/// Who leads, other than `before`, and has heard of it: one that is cut off before that never knew.
+async fn leader(client: &Client, believes: &AtomicUsize, before: Option<usize>) -> usize {
     let (election, begun) = (client.election("lead"), Instant::now());
     loop {
         let leader = election.leader().await.expect("the store answers");
         let who = leader.and_then(|leader| leader.value.parse().ok());
-        if let Some(who) = who.filter(|who| Some(*who) != before) {
+        let knows = |who: &usize| believes.load(Ordering::Relaxed) == *who;
+        if let Some(who) = who.filter(knows).filter(|who| Some(*who) != before) {
             return who;
         }
         assert!(begun.elapsed() < LONG, "nobody but {before:?} leads");
