@@ -77,10 +77,13 @@ impl Crew {
     pub fn kill_one(&mut self) {
         let index = self.any();
         let (name, mut actor) = self.actors.swap_remove(index);
+        // Where death itself frees a lock, the next may have it before the killed one is reaped.
+        let sent = now();
         actor.kill();
-        let at = now();
         self.gather(&name, &actor);
         let own = self.records.iter().filter(|record| record.process == name);
+        let last = own.clone().map(|record| record.at).max();
+        let at = last.unwrap_or(sent).max(sent);
         let asked = own.filter(|record| matches!(record.what, What::Asked { .. }));
         let ops: BTreeSet<u64> = asked.map(|record| record.op).collect();
         for op in ops {
