@@ -37,6 +37,8 @@ pub mod node;
 pub mod redis;
 #[cfg(feature = "redlock")]
 pub mod redlock;
+#[cfg(any(feature = "etcd", feature = "redis", feature = "zookeeper"))]
+mod text;
 mod token_base;
 #[cfg(feature = "zookeeper")]
 pub mod zookeeper;

@@ -3,12 +3,9 @@
 use tonic::{Code, ConnectError, Status};
 
 use crate::{
-    backend::{Failure, Sent},
+    backend::{Failure, Sent, text::one_line},
     error::ErrorKind,
 };
-
-/// How much of a server's error text is passed on.
-const SHOWN: usize = 200;
 
 /// What a failed call calls for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +20,7 @@ pub(super) enum Remedy {
 
 /// The failure behind an answer that is none, and what to do about it.
 pub(super) fn from_status(status: &Status) -> (Failure, Remedy) {
-    let text = printable(status.message());
+    let text = one_line(status.message());
     match status.code() {
         _ if is_over(&text) => (
             refused("the login is over", &text),
@@ -123,12 +120,6 @@ fn is_unconnected(status: &Status) -> bool {
 fn refused(message: &str, text: &str) -> Failure {
     Failure::new(ErrorKind::Denied, Sent::No, format!("{message}: {text}"))
         .with_hint("give a user, a password and a role that may use the prefix")
-}
-
-/// One line of bounded length that no terminal takes for a command.
-fn printable(text: &str) -> String {
-    let clean = |c: char| if c.is_control() { ' ' } else { c };
-    text.chars().take(SHOWN).map(clean).collect()
 }
 
 #[cfg(test)]

@@ -1,8 +1,6 @@
 //! The value of a key: the owner, and behind it what the owner says of itself. What a store says is
 //! untrusted.
 
-use std::borrow::Cow;
-
 use leasehold_core::{FencingToken, Mode, Owner, Ttl};
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
@@ -97,27 +95,13 @@ fn read_mode(text: &str) -> Option<Mode> {
     }
 }
 
-/// A foreign value as text that can be typed back: bytes that are no text, and the backslash
-/// itself, become `\xHH`.
-pub(super) fn printable(value: &[u8]) -> Cow<'_, str> {
-    match std::str::from_utf8(value) {
-        Ok(text) if !text.contains(|c: char| c.is_control() || c == '\\') => text.into(),
-        _ => {
-            let escape = |&byte: &u8| match byte {
-                b' '..=b'~' if byte != b'\\' => char::from(byte).to_string(),
-                _ => format!("\\x{byte:02x}"),
-            };
-            value.iter().map(escape).collect::<String>().into()
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use leasehold_core::{ClientId, Label};
     use proptest::prelude::*;
 
     use super::*;
+    use crate::backend::text::printable;
 
     fn form(mode: Mode) -> Form {
         let label = Label::new("a;b").unwrap();

@@ -9,10 +9,11 @@ use std::time::Duration;
 use leasehold_core::{FencingToken, Holder, HolderKind, Mode, Waiting};
 
 use super::{
-    form::{Form, printable},
+    form::Form,
     keys::{Prefix, Suffix},
     proto::KeyValue,
 };
+use crate::backend::text::printable;
 
 /// The queue of a name at one revision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

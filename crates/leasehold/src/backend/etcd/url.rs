@@ -3,9 +3,8 @@
 //! Complaints name the part that is wrong and never repeat any of it: where a password was not
 //! encoded, a piece of it can be anywhere.
 
-use percent_encoding::percent_decode_str;
-
 use super::{config::Config, keys::Prefix};
+use crate::backend::text::decoded;
 
 type Complaint = &'static str;
 
@@ -91,13 +90,6 @@ fn member(text: &str) -> Result<String, Complaint> {
         return Err("the URL's host has a character that no host name has");
     }
     Ok(format!("{host}:{port}"))
-}
-
-fn decoded(text: &str, complaint: Complaint) -> Result<String, Complaint> {
-    let text = percent_decode_str(text)
-        .decode_utf8()
-        .map_err(|_| complaint)?;
-    Ok(text.into_owned())
 }
 
 #[cfg(test)]

@@ -3,12 +3,9 @@
 use redis::{RedisError, ServerError};
 
 use crate::{
-    backend::{Failure, Sent},
+    backend::{Failure, Sent, text::one_line},
     error::ErrorKind,
 };
-
-/// How much of a server's error text is passed on.
-const SHOWN: usize = 200;
 
 /// The failure behind an error of the client library; `sent` says whether the request had gone
 /// out when the connection was to blame.
@@ -23,7 +20,7 @@ pub(super) fn from_error(error: &RedisError, sent: Sent) -> Failure {
         return Failure::new(ErrorKind::Protocol, sent, no_redis(&error.to_string()));
     }
     if error.kind() == redis::ErrorKind::InvalidClientConfig {
-        return Failure::new(ErrorKind::Invalid, Sent::No, printable(&error.to_string()));
+        return Failure::new(ErrorKind::Invalid, Sent::No, one_line(&error.to_string()));
     }
     let message = if error.is_connection_refusal() {
         "the connection is refused".to_owned()
@@ -32,7 +29,7 @@ pub(super) fn from_error(error: &RedisError, sent: Sent) -> Failure {
     } else if error.is_connection_dropped() {
         "the connection was closed".to_owned()
     } else {
-        printable(&error.to_string())
+        one_line(&error.to_string())
     };
     Failure::new(ErrorKind::Unavailable, sent, message).with_source(error.clone())
 }
@@ -46,7 +43,7 @@ pub(super) fn from_reply(error: &ServerError) -> Failure {
 /// they can be refused so.
 fn from_server(code: &str, detail: Option<&str>) -> Failure {
     let detail = detail.unwrap_or_default();
-    let text = printable(format!("{code} {detail}").trim());
+    let text = one_line(format!("{code} {detail}").trim());
     // Inside a script the code that matters is in the text.
     let says = |word: &str| code == word || detail.contains(word);
     let unavailable = |message: &str| Failure::unavailable(format!("{message}: {text}"));
@@ -115,7 +112,7 @@ pub(super) fn garbage(what: &str) -> Failure {
 fn no_redis(what: &str) -> String {
     format!(
         "this does not answer like a Redis server: {}",
-        printable(what)
+        one_line(what)
     )
 }
 
@@ -129,12 +126,6 @@ pub(super) fn ends_connection(error: &RedisError) -> bool {
 
 fn denied(message: &str) -> Failure {
     Failure::new(ErrorKind::Denied, Sent::No, message)
-}
-
-/// One line of bounded length that no terminal takes for a command.
-fn printable(text: &str) -> String {
-    let clean = |c: char| if c.is_control() { ' ' } else { c };
-    text.chars().take(SHOWN).map(clean).collect()
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! The forms of what is stored, read back. What a server says is untrusted.
 
-use std::{borrow::Cow, time::Duration};
+use std::time::Duration;
 
 use leasehold_core::{FencingToken, Holder, HolderKind, Mode, Owner, Ttl};
+
+use crate::backend::text::printable;
 
 /// What a lock's key holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,21 +130,6 @@ pub(super) fn millis(span: Option<Duration>) -> u64 {
 /// A span in whole milliseconds that have passed.
 pub(super) fn millis_down(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// A foreign value as text that can be typed back: bytes that are no text, and the backslash
-/// itself, become `\xHH`.
-pub(super) fn printable(value: &[u8]) -> Cow<'_, str> {
-    match std::str::from_utf8(value) {
-        Ok(text) if !text.contains(|c: char| c.is_control() || c == '\\') => text.into(),
-        _ => {
-            let escape = |&byte: &u8| match byte {
-                b' '..=b'~' if byte != b'\\' => char::from(byte).to_string(),
-                _ => format!("\\x{byte:02x}"),
-            };
-            value.iter().map(escape).collect::<String>().into()
-        }
-    }
 }
 
 /// The bytes that [`printable`] shows as `text`.

@@ -3,12 +3,11 @@
 //! Complaints name the part that is wrong and never repeat any of it: where a password was not
 //! encoded, a piece of it can be anywhere.
 
-use percent_encoding::percent_decode_str;
-
 use super::{
     config::{Address, Config, Protocol},
     keys::Prefix,
 };
+use crate::backend::text::decoded;
 
 type Complaint = &'static str;
 
@@ -124,13 +123,6 @@ fn apply(config: &mut Config, option: &str) -> Result<(), Complaint> {
 fn database(text: &str) -> Result<u32, Complaint> {
     let number = text.parse().ok().filter(|&number| number <= 1_000_000);
     number.ok_or("the URL's database is not a number: redis://host:port/0")
-}
-
-fn decoded(text: &str, complaint: Complaint) -> Result<String, Complaint> {
-    let text = percent_decode_str(text)
-        .decode_utf8()
-        .map_err(|_| complaint)?;
-    Ok(text.into_owned())
 }
 
 #[cfg(test)]

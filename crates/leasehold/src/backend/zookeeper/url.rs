@@ -5,9 +5,8 @@
 
 use std::time::Duration;
 
-use percent_encoding::percent_decode_str;
-
 use super::{config::Config, keys::Layout, keys::Tree};
+use crate::backend::text::decoded;
 
 type Complaint = &'static str;
 
@@ -132,11 +131,6 @@ fn span(text: &str) -> Option<Duration> {
     };
     let millis = digits.parse::<u64>().ok()?.checked_mul(unit)?;
     (millis <= 86_400_000).then(|| Duration::from_millis(millis))
-}
-
-fn decoded(text: &str, complaint: Complaint) -> Result<String, Complaint> {
-    let text = percent_decode_str(text).decode_utf8();
-    text.map(Into::into).map_err(|_| complaint)
 }
 
 #[cfg(test)]
